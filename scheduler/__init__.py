@@ -1,0 +1,3 @@
+"""Decides when an action starts, where, and with how many units."""
+
+from __future__ import annotations

@@ -1,0 +1,211 @@
+"""What the core is told and what it answers.
+
+Times are whole milliseconds of one clock that the shell owns; every event carries `at`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action as the core sees it.
+
+    Args:
+        id: the Celery task id.
+        seq: place in the order of arrival; a re-admitted action keeps its old one.
+        arrival: when it was published, ms.
+        demand: the least it needs of every resource; of `key` it is `sizes[0]`.
+        key: its key elastic resource: "cpu", "gpu" or "api:NAME".
+        sizes: allowed units of `key`, ascending.
+        durations: expected ms at each size, parallel to `sizes`, each >= 1.
+        trajectory: the trajectory whose sandbox it runs in, if any.
+        deadline: ms after which it may no longer wait (`max_queue`), if any.
+        priority: higher goes first.
+    """
+
+    id: str
+    seq: int
+    arrival: int
+    demand: Mapping[str, int]
+    key: str
+    sizes: tuple[int, ...]
+    durations: tuple[int, ...]
+    trajectory: str | None = None
+    deadline: int | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What an API provider allows.
+
+    Args:
+        concurrency: calls in flight.
+        per_second: calls started per second on average; None is unlimited.
+        burst: calls that may start at once when the bucket is full.
+    """
+
+    concurrency: int
+    per_second: float | None = None
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """An action arrived (or came back to be run again)."""
+
+    at: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """After a restart of the scheduler: this action already holds a grant."""
+
+    at: int
+    action: Action
+    node: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An action ended, however it ended, and its units are free again."""
+
+    at: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A waiting action must not be granted any more."""
+
+    at: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node offers its capacity. An API node offers quotas; several nodes share one quota by name."""
+
+    at: int
+    node: str
+    kind: Literal["cpu", "gpu", "api"]
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node is dead: its capacity, sandboxes and grants are gone."""
+
+    at: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryOpened:
+    """A trajectory wants a sandbox with `memory` MiB for its lifetime. Answered by OpenSandbox when it fits."""
+
+    at: int
+    trajectory: str
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRestored:
+    """After a restart of the scheduler: this trajectory already lives on `node`."""
+
+    at: int
+    trajectory: str
+    memory: int
+    node: str
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReady:
+    """The trajectory's sandbox is up: its actions become candidates there."""
+
+    at: int
+    trajectory: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryClosed:
+    """The trajectory is over (closed, failed to start, or its lease ran out). Its waiting actions are rejected."""
+
+    at: int
+    trajectory: str
+    reason: str = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: deadlines, token buckets."""
+
+    at: int
+
+
+Event = (
+    Submitted
+    | Restored
+    | Released
+    | Cancelled
+    | NodeJoined
+    | NodeLost
+    | TrajectoryOpened
+    | TrajectoryRestored
+    | SandboxReady
+    | TrajectoryClosed
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Start this action on this node with so many units of its key resource."""
+
+    action: str
+    node: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """This action will not run; the shell tells its caller with the matching error."""
+
+    action: str
+    outcome: Literal["infeasible", "no_capacity", "quota_exhausted", "sandbox_lost", "trajectory_unknown"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSandbox:
+    """Make the trajectory's sandbox on this node; its memory is reserved there."""
+
+    trajectory: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSandbox:
+    """Remove the trajectory's sandbox from this node."""
+
+    trajectory: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseSandbox:
+    """No node can ever hold this trajectory's memory."""
+
+    trajectory: str
+    detail: str
+
+
+Decision = Grant | Reject | OpenSandbox | CloseSandbox | RefuseSandbox

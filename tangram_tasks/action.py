@@ -1,0 +1,152 @@
+"""What an action asks for: its demand, its limits and how it scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from tangram_tasks.elasticity import Elasticity, Fixed
+from tangram_tasks.errors import InvalidAction
+from tangram_tasks.resources import API_PREFIX, CPU, GPU, MEMORY, ResourceVector, memory_mib
+
+#: What an action may be given as a size: one number, or the allowed ones.
+Sizes = int | Iterable[int]
+
+
+class Demand(BaseModel):
+    """The resources one action needs at least, and the sizes it can use of its key elastic resource.
+
+    Args:
+        sizes: resource name to its allowed sizes, ascending. At most one resource has more than one size.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sizes: dict[str, tuple[int, ...]]
+
+    @field_validator("sizes")
+    @classmethod
+    def _are_sizes(cls, sizes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        if not sizes:
+            raise ValueError("an action must ask for something: cpu, gpu or an API")
+        for name, allowed in sizes.items():
+            if name not in (CPU, GPU, MEMORY) and not name.startswith(API_PREFIX):
+                raise ValueError(f"unknown resource {name!r}: use cpu, gpu, memory or api:NAME")
+            if not allowed or allowed[0] < 1 or list(allowed) != sorted(set(allowed)):
+                raise ValueError(f"sizes of {name} must rise from 1 or more, not {list(allowed)}")
+        elastic = [name for name, allowed in sizes.items() if len(allowed) > 1]
+        if len(elastic) > 1 or MEMORY in elastic:
+            raise ValueError(f"only one of cpu, gpu or an API can be elastic, not {' and '.join(elastic)}")
+        return sizes
+
+    @property
+    def key(self) -> str:
+        """The key elastic resource: the one with several sizes, else gpu, an API, or cpu."""
+        rank = {GPU: 1, CPU: 3, MEMORY: 4}
+        return min(self.sizes, key=lambda name: (len(self.sizes[name]) == 1, rank.get(name, 2)))
+
+    @property
+    def minimum(self) -> ResourceVector:
+        """The least this action can start with."""
+        return ResourceVector({name: allowed[0] for name, allowed in self.sizes.items()})
+
+
+class ActionSpec(BaseModel):
+    """Everything the system knows of a kind of action before it runs. Times are in seconds.
+
+    Args:
+        demand: resources at least, and allowed sizes.
+        elasticity: how the duration falls with units of the key resource.
+        duration: expected duration on one unit; a prior, used by policies that compare durations.
+        timeout: limit on execution only; waiting does not count.
+        max_queue: limit on waiting; None waits for ever.
+        on_lost: what to do when the node dies: run it again, or fail it with NodeLost.
+        max_attempts: how often it may be started in all.
+        malleable: its units may change while it runs.
+        sandbox: it runs in its trajectory's sandbox.
+        service: the reward model it calls, for gpu actions.
+        priority: higher goes first among waiting actions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    demand: Demand
+    elasticity: Elasticity = Fixed()
+    duration: float = Field(default=1.0, gt=0)
+    timeout: float = Field(default=600.0, gt=0)
+    max_queue: float | None = Field(default=None, gt=0)
+    on_lost: Literal["requeue", "fail"] = "requeue"
+    max_attempts: int = Field(default=3, ge=1)
+    malleable: bool = False
+    sandbox: bool = False
+    service: str | None = None
+    priority: int = 0
+
+    @model_validator(mode="after")
+    def _curve_covers_sizes(self) -> ActionSpec:
+        self.durations()
+        if self.sandbox and CPU not in self.demand.sizes:
+            raise ValueError("an action that runs in a sandbox must ask for cpu")
+        if self.service is not None and GPU not in self.demand.sizes:
+            raise ValueError("an action that calls a service must ask for gpu")
+        return self
+
+    def durations(self) -> tuple[float, ...]:
+        """Return the expected duration in seconds at each size of the key resource."""
+        return tuple(self.elasticity.duration(self.duration, m) for m in self.demand.sizes[self.demand.key])
+
+    def override(self, **changes: object) -> ActionSpec:
+        """Return a copy with some fields replaced, checked again. Raises InvalidAction."""
+        if not changes:
+            return self
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        try:
+            return ActionSpec(**{**fields, **changes})
+        except ValidationError as error:
+            raise InvalidAction(_reasons(error)) from None
+
+
+def declare(
+    *,
+    cpu: Sizes | None = None,
+    gpu: Sizes | None = None,
+    memory: str | int | None = None,
+    api: Mapping[str, int] | str | None = None,
+    **fields: object,
+) -> ActionSpec:
+    """Build an ActionSpec from what people write in a decorator.
+
+    Args:
+        cpu: units, or the allowed sizes, for example `(1, 2, 4, 8)`.
+        gpu: devices, or the allowed sizes.
+        memory: for example "2GiB".
+        api: provider name, or provider to calls in flight.
+        fields: the other fields of ActionSpec.
+
+    Raises:
+        InvalidAction: anything in it is wrong; the message says what.
+    """
+    sizes: dict[str, tuple[int, ...]] = {}
+    for name, asked in ((CPU, cpu), (GPU, gpu)):
+        if asked is not None:
+            sizes[name] = (asked,) if isinstance(asked, int) else tuple(asked)
+    if memory is not None:
+        sizes[MEMORY] = (memory_mib(memory),)
+    providers = {api: 1} if isinstance(api, str) else dict(api or {})
+    sizes.update({API_PREFIX + name: (calls,) for name, calls in providers.items()})
+    unknown = set(fields) - set(ActionSpec.model_fields)
+    if unknown:
+        raise InvalidAction(f"unknown resource or option: {', '.join(sorted(unknown))}")
+    try:
+        return ActionSpec(demand=Demand(sizes=sizes), **fields)  # type: ignore[arg-type]  # pydantic checks
+    except ValidationError as error:
+        raise InvalidAction(_reasons(error)) from None
+
+
+def _reasons(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(step) for step in row['loc'])}: {row['msg']}".removeprefix(": ")
+        for row in error.errors()
+    )

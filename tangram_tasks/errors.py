@@ -1,0 +1,90 @@
+"""Every way an action can end other than well, one class each.
+
+    TangramError
+    ├── InvalidAction (ValueError)        the call or the declaration is wrong; nothing was published
+    ├── ConfigurationError (ValueError)   a setting is wrong or something that was asked for is missing
+    ├── BrokerUnavailable (ConnectionError)
+    ├── Infeasible                        no node could ever hold the demand
+    ├── NoCapacity                        waited longer than `max_queue`; try again in `retry_after` s
+    │   └── QuotaExhausted                the same, of an API quota
+    ├── ActionTimeout (TimeoutError)      ran longer than `timeout` (execution only)
+    ├── ActionOutOfMemory (MemoryError)   the kernel killed it at the sandbox's memory limit
+    ├── ActionCancelled
+    ├── NodeLost                          its node died and the action may not be run again
+    ├── SandboxError                      the sandbox could not be made, or is gone
+    │   └── SpawnFailed                   the command could not be started (not found, no processes left)
+    └── ServiceUnavailable                the reward model or the API could not answer
+
+None of these is a verdict on the trajectory: an adapter must never turn one into reward 0.
+Arguments are plain values in `args` order, so that each survives Celery's JSON round trip.
+"""
+
+from __future__ import annotations
+
+
+class TangramError(Exception):
+    """Base of all errors of this project."""
+
+
+class InvalidAction(TangramError, ValueError):
+    """The declaration or the call is wrong."""
+
+
+class ConfigurationError(TangramError, ValueError):
+    """A setting is wrong, or something that was asked for is missing."""
+
+
+class BrokerUnavailable(TangramError, ConnectionError):
+    """The broker does not answer. The message names its URL without the password."""
+
+
+class Infeasible(TangramError):
+    """No node could ever hold this demand."""
+
+
+class NoCapacity(TangramError):
+    """The action waited longer than its `max_queue`.
+
+    Args:
+        message: what was asked and what was free.
+        retry_after: seconds after which a new try makes sense.
+    """
+
+    def __init__(self, message: str = "no capacity", retry_after: float = 1.0) -> None:
+        super().__init__(message, retry_after)
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} (retry after {self.retry_after:g} s)"
+
+
+class QuotaExhausted(NoCapacity):
+    """An API quota had no room within the action's `max_queue`."""
+
+
+class ActionTimeout(TangramError, TimeoutError):
+    """The action ran longer than its `timeout`. Waiting does not count."""
+
+
+class ActionOutOfMemory(TangramError, MemoryError):
+    """The kernel killed the action at the sandbox's memory limit."""
+
+
+class ActionCancelled(TangramError):
+    """Somebody cancelled the action."""
+
+
+class NodeLost(TangramError):
+    """The action's node died, and the action may not (or no longer) be run again."""
+
+
+class SandboxError(TangramError):
+    """The sandbox could not be made, or is gone."""
+
+
+class SpawnFailed(SandboxError):
+    """The command could not be started: not found, not executable, or no processes left."""
+
+
+class ServiceUnavailable(TangramError):
+    """The reward model or the API could not answer."""
