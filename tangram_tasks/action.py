@@ -147,6 +147,5 @@ def declare(
 
 def _reasons(error: ValidationError) -> str:
     return "; ".join(
-        f"{'.'.join(str(step) for step in row['loc'])}: {row['msg']}".removeprefix(": ")
-        for row in error.errors()
+        f"{'.'.join(str(step) for step in row['loc'])}: {row['msg']}".removeprefix(": ") for row in error.errors()
     )

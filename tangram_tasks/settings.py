@@ -1,0 +1,79 @@
+"""One frozen Settings object, read from `TANGRAM_*` environment variables."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tangram_tasks.errors import ConfigurationError
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tangram"
+
+
+class Settings(BaseSettings):
+    """What can be set from outside. Times are in seconds.
+
+    Args:
+        broker_url: redis:// or rediss:// or unix:// URL; empty means the embedded broker of `tangram up`.
+        prefix: in front of every Redis key of this deployment.
+        state_dir: where the embedded broker, sandboxes' sockets and logs live.
+        cpu_unit: cores per CPU unit; below 1 the cgroup gets a quota and no own cores.
+        policy: admission policy.
+        depth: waiting actions that the policy looks at behind the candidates.
+        start_lease: a grant that has not started by then is taken back.
+        heartbeat: how often a node reports.
+        node_timeout: a node silent for this long is lost.
+        leader_lease: a scheduler silent for this long loses the lead.
+        result_expires: how long results stay readable.
+        imports: modules with actions that workers load, comma separated.
+        unsafe_local: allow commands to run on the host without any isolation.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="TANGRAM_", frozen=True, extra="ignore")
+
+    broker_url: str = ""
+    prefix: str = "tangram:"
+    state_dir: Path = Field(default_factory=_default_state_dir)
+    cpu_unit: float = Field(default=1.0, gt=0, le=1)
+    policy: Literal["paper"] = "paper"
+    depth: int = Field(default=16, ge=0)
+    start_lease: float = Field(default=15.0, gt=0)
+    heartbeat: float = Field(default=1.0, gt=0)
+    node_timeout: float = Field(default=5.0, gt=0)
+    leader_lease: float = Field(default=3.0, gt=0)
+    result_expires: int = Field(default=3600, gt=0)
+    imports: str = ""
+    unsafe_local: bool = False
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules in `imports`."""
+        return tuple(name.strip() for name in self.imports.split(",") if name.strip())
+
+
+@cache
+def settings() -> Settings:
+    """Return the settings of this process, read once. Raises ConfigurationError naming the variable."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        rows = "; ".join(f"TANGRAM_{str(row['loc'][0]).upper()}: {row['msg']}" for row in error.errors())
+        raise ConfigurationError(rows) from None
+
+
+def without_password(url: str) -> str:
+    """Return the URL with its password hidden, for messages."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))

@@ -1,0 +1,244 @@
+"""The wire format: headers and messages, each a pydantic model with a version, and the names in Redis.
+
+Two headers ride on a plain Celery protocol-2 message. `tangram` says what the action asks for; it is written by
+the publisher. `tangram_grant` says what it got; only the scheduler writes it, and every publish drops it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tangram_tasks.action import ActionSpec
+from tangram_tasks.report import ActionReport
+
+VERSION = 1
+HEADER = "tangram"
+GRANT_HEADER = "tangram_grant"
+ADMISSION_QUEUE = "tangram.admission"
+
+NodeKind = Literal["cpu", "gpu", "api"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ActionHeader(_Message):
+    """What the publisher says of an action.
+
+    Args:
+        v: version of this format.
+        spec: demand, limits, scaling.
+        trajectory: the trajectory it belongs to.
+        job: the RL job it belongs to.
+        attempts: how often it was started so far.
+        published_at: wall clock of the publisher, seconds.
+    """
+
+    v: Literal[1] = VERSION
+    spec: ActionSpec
+    trajectory: str | None = None
+    job: str = ""
+    attempts: int = 0
+    published_at: float = 0.0
+
+
+class GrantHeader(_Message):
+    """The right of one action to given units on a node until released.
+
+    Args:
+        id: `epoch-seq-nonce`; every step of the worker is fenced by it.
+        node: the node.
+        units: units of the key resource.
+        granted_at: wall clock of the scheduler, seconds.
+        queue_s: seconds it waited.
+        sandbox_s: the part of that for which its sandbox was not ready.
+        attempt: 1 for the first start.
+    """
+
+    v: Literal[1] = VERSION
+    id: str
+    node: str
+    units: int
+    granted_at: float
+    queue_s: float = 0.0
+    sandbox_s: float = 0.0
+    attempt: int = 1
+
+
+class OpenTrajectory(_Message):
+    """Client to scheduler: a trajectory begins and wants a sandbox.
+
+    Args:
+        trajectory: its id.
+        image: image name.
+        memory: MiB for the sandbox's lifetime.
+        expires_at: wall clock after which it is closed whatever happens.
+        network: "none" or "bridge".
+        env: environment of every command.
+        job: the RL job it belongs to.
+    """
+
+    op: Literal["open"] = "open"
+    trajectory: str
+    image: str
+    memory: int = Field(gt=0)
+    expires_at: float
+    network: Literal["none", "bridge"] = "none"
+    env: dict[str, str] = {}
+    job: str = ""
+
+
+class CloseTrajectory(_Message):
+    """Client to scheduler: the trajectory is over."""
+
+    op: Literal["close"] = "close"
+    trajectory: str
+
+
+class CancelAction(_Message):
+    """Client to scheduler: cancel an action, waiting or running."""
+
+    op: Literal["cancel"] = "cancel"
+    action: str
+
+
+ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction
+
+
+class OpenSandbox(_Message):
+    """Scheduler to node: make this sandbox."""
+
+    op: Literal["open"] = "open"
+    order: OpenTrajectory
+
+
+class CloseSandbox(_Message):
+    """Scheduler to node: remove this sandbox."""
+
+    op: Literal["close"] = "close"
+    trajectory: str
+
+
+class KillAction(_Message):
+    """Scheduler to node: kill this running action."""
+
+    op: Literal["kill"] = "kill"
+    action: str
+    grant: str
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction
+
+
+class SandboxState(_Message):
+    """Node to scheduler: what became of a sandbox."""
+
+    event: Literal["sandbox"] = "sandbox"
+    node: str
+    trajectory: str
+    ready: bool
+    reason: str = ""
+
+
+class NodeState(_Message):
+    """Node to scheduler: it started or stopped."""
+
+    event: Literal["node"] = "node"
+    node: str
+    generation: str
+    up: bool
+
+
+NodeEvent = SandboxState | NodeState
+
+
+class QuotaRecord(_Message):
+    """What an API provider allows; see scheduler.core.events.Quota."""
+
+    concurrency: int = Field(gt=0)
+    per_second: float | None = Field(default=None, gt=0)
+    burst: int = Field(default=1, gt=0)
+
+
+class NodeRecord(_Message):
+    """What a node announces of itself.
+
+    Args:
+        node: its name, unique in the deployment.
+        kind: which pool.
+        generation: new on every start; a new one means the old process's grants and sandboxes are gone.
+        capacity: units and MiB.
+        quotas: API providers it can call.
+        services: reward models it can page in.
+        host: where it runs.
+        pid: its process.
+        beat: wall clock of its last heartbeat, by the Redis server's clock.
+        stats: counters for people (page-ins, sandboxes, ...).
+    """
+
+    node: str
+    kind: NodeKind
+    generation: str
+    capacity: dict[str, int]
+    quotas: dict[str, QuotaRecord] = {}
+    services: tuple[str, ...] = ()
+    host: str = ""
+    pid: int = 0
+    beat: float = 0.0
+    stats: dict[str, float] = {}
+
+
+class DoneRecord(_Message):
+    """Worker to scheduler, once per grant: the action ended.
+
+    Args:
+        grant: the grant id.
+        action: the task id.
+        outcome: "ok", "error", "retry", "requeue", "ignored" or the class name of a TangramError.
+        report: where its time went; absent if the body never started.
+    """
+
+    grant: str
+    action: str
+    outcome: str
+    report: ActionReport | None = None
+
+
+class Keys:
+    """Names in Redis.
+
+    The lists that Celery reads (`tangram.admission`, `cpu.NODE`, ...) have no prefix, because kombu names them:
+    deployments that share a server need databases of their own.
+
+    Args:
+        prefix: in front of every key that is ours.
+    """
+
+    def __init__(self, prefix: str = "tangram:") -> None:
+        self.prefix = prefix
+        self.epoch = prefix + "epoch"  # int: the leader's fencing token
+        self.leader = prefix + "leader"  # string with TTL: who leads
+        self.seq = prefix + "seq"  # int: arrival order
+        self.pending = prefix + "pending"  # hash seq -> raw message
+        self.grants = prefix + "grants"  # hash grant id -> GrantRecord
+        self.raws = prefix + "raws"  # hash grant id -> raw message, to re-admit it
+        self.running = prefix + "running"  # hash grant id -> worker that claimed it
+        self.done = prefix + "done"  # stream of DoneRecord
+        self.events = prefix + "events"  # stream of NodeEvent
+        self.control = prefix + "control"  # stream of ControlMessage
+        self.nodes = prefix + "nodes"  # hash node -> NodeRecord
+        self.trajectories = prefix + "trajectories"  # hash trajectory -> TrajectoryRecord
+        self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
+        self.dead = prefix + "dead"  # list of messages that could not be admitted
+
+    def orders(self, node: str) -> str:
+        """List of NodeOrder for one node."""
+        return f"{self.prefix}orders.{node}"
+
+
+def node_queue(kind: str, node: str) -> str:
+    """Return the Celery queue of one node."""
+    return f"{kind}.{node}"
