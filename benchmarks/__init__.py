@@ -1,0 +1,3 @@
+"""Measured claims: `python -m benchmarks NAME --json`."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The composition root: the only package that knows all the others."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Shows where actions' time went."""
+
+from __future__ import annotations
