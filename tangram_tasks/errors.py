@@ -8,7 +8,7 @@
     ├── NoCapacity                        waited longer than `max_queue`; try again in `retry_after` s
     │   └── QuotaExhausted                the same, of an API quota
     ├── ActionTimeout (TimeoutError)      ran longer than `timeout` (execution only)
-    ├── ActionOutOfMemory (MemoryError)   the kernel killed it at the sandbox's memory limit
+    ├── ActionOutOfMemory                 the kernel killed it at the sandbox's memory limit
     ├── ActionCancelled
     ├── NodeLost                          its node died and the action may not be run again
     ├── SandboxError                      the sandbox could not be made, or is gone
@@ -66,8 +66,11 @@ class ActionTimeout(TangramError, TimeoutError):
     """The action ran longer than its `timeout`. Waiting does not count."""
 
 
-class ActionOutOfMemory(TangramError, MemoryError):
-    """The kernel killed the action at the sandbox's memory limit."""
+class ActionOutOfMemory(TangramError):
+    """The kernel killed the action at the sandbox's memory limit.
+
+    Not a MemoryError: Celery takes that for its own process running out.
+    """
 
 
 class ActionCancelled(TangramError):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.errors import BrokerUnavailable, ConfigurationError
 
 
 def _default_state_dir() -> Path:
@@ -77,3 +77,24 @@ def without_password(url: str) -> str:
         return url
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def broker_file(config: Settings) -> Path:
+    """Where `tangram up` writes the URL of its embedded broker, readable by its owner only."""
+    return config.state_dir / "broker.url"
+
+
+def broker_url(config: Settings) -> str:
+    """Return the broker to use: the configured one, else that of a running `tangram up`.
+
+    Raises:
+        BrokerUnavailable: neither exists.
+    """
+    if config.broker_url:
+        return config.broker_url
+    try:
+        return broker_file(config).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise BrokerUnavailable(
+            f"no broker: start one with `tangram up` (state folder {config.state_dir}) or set TANGRAM_BROKER_URL"
+        ) from None

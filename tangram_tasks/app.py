@@ -1,0 +1,155 @@
+"""The Celery app of rollout code and workers: publishes actions to the admission queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import redis
+from celery import Celery
+from kombu.exceptions import EncodeError
+
+from tangram_tasks.action import ActionSpec, declare
+from tangram_tasks.context import ActionRuntime
+from tangram_tasks.control import ActionControl
+from tangram_tasks.errors import InvalidAction
+from tangram_tasks.publisher import admission_options
+from tangram_tasks.settings import Settings, broker_url, settings
+from tangram_tasks.task import ActionTask, sandbox_parameter
+from tangram_tasks.trajectory import Trajectory
+from tangram_tasks.wire import ADMISSION_QUEUE, ActionHeader, Keys
+
+#: Result keys live in the same Redis; this prefix makes Celery load our backend class.
+_BACKEND = "tangram_tasks.backend:TangramBackend+"
+
+
+class TangramApp(Celery):
+    """A Celery app whose `action` tasks are scheduled by the resources they ask for.
+
+    Args:
+        main: name of the app.
+        broker: Redis URL; by default `TANGRAM_BROKER_URL`, else the broker that `tangram up` started.
+        job: name of the RL job these actions belong to.
+        config: settings; by default those of the environment.
+        options: passed on to `celery.Celery`.
+
+    Raises:
+        BrokerUnavailable: no URL was given and no embedded broker runs.
+    """
+
+    control_cls = ActionControl
+    task_cls = ActionTask
+
+    def __init__(
+        self,
+        main: str = "tangram",
+        *,
+        broker: str | None = None,
+        job: str = "",
+        config: Settings | None = None,
+        **options: Any,
+    ) -> None:
+        self.settings = config or settings()
+        self.url = broker or broker_url(self.settings)
+        self.job = job
+        self.keys = Keys(self.settings.prefix)
+        #: Demands of actions that this process does not import, for `send_task` by name.
+        self.remote_specs: dict[str, ActionSpec] = {}
+        #: Set by a worker; None in rollout code.
+        self.runtime: ActionRuntime | None = None
+        super().__init__(main, broker=self.url, backend=_BACKEND + self.url, **options)
+        self.conf.update(_celery_settings(self.settings))
+
+    @cached_property
+    def redis(self) -> redis.Redis:
+        """A client of the deployment's Redis; answers are bytes."""
+        return redis.Redis.from_url(self.url, socket_timeout=30, socket_connect_timeout=5, health_check_interval=25)
+
+    def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Declare a function as an action; use as `@app.action(cpu=2)`.
+
+        Resources and limits are those of `tangram_tasks.action.declare`; every other option is Celery's. A first
+        parameter called `sandbox` receives the trajectory's Sandbox on the worker; callers leave it out.
+
+        Raises:
+            InvalidAction: the declaration is wrong.
+        """
+
+        def decorate(run: Callable[..., Any]) -> ActionTask:
+            celery_options, spec = split_options(run, options)
+            task: ActionTask = self.task(**celery_options, spec=spec, typing=False)(run)
+            return task
+
+        return decorate if function is None else decorate(function)
+
+    def remote_action(self, name: str, **resources: Any) -> None:
+        """Say what an action asks for that only the workers import, so that `send_task(name)` is scheduled."""
+        self.remote_specs[name] = declare(**resources)
+
+    def trajectory(self, **options: Any) -> Trajectory:
+        """Open a trajectory: `with app.trajectory(image=..., memory="1GiB") as t:` (also `async with`).
+
+        See `tangram_tasks.trajectory.Trajectory` for the arguments.
+        """
+        return Trajectory(self, **options)
+
+    def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Send a task; an action goes to the admission queue with its demand in the header.
+
+        This is the one place every publish passes: delay, signatures, groups, chords, retries, sends by name.
+
+        Raises:
+            InvalidAction: the arguments do not match the function, or JSON cannot carry them.
+        """
+        task = options.get("task_type") or self.tasks.get(name)
+        spec = task.spec_for(args, kwargs) if isinstance(task, ActionTask) else self.remote_specs.get(name)
+        if spec is None:
+            return super().send_task(name, args, kwargs, **options)
+        header = ActionHeader(spec=spec, job=self.job, published_at=time.time())
+        try:
+            return super().send_task(name, args, kwargs, **admission_options(name, header, options))
+        except EncodeError as error:
+            raise InvalidAction(f"{name}: its arguments cannot be sent as JSON: {error}") from error
+
+
+def split_options(run: Callable[..., Any], options: dict[str, Any]) -> tuple[dict[str, Any], ActionSpec]:
+    """Split a decorator's options into Celery's and the action's. Raises InvalidAction."""
+    ours = {*ActionSpec.model_fields, "cpu", "gpu", "memory", "api"} - {"priority", "demand"}
+    resources = {name: value for name, value in options.items() if name in ours or name == "priority"}
+    celery_options = {name: value for name, value in options.items() if name not in resources}
+    try:
+        spec = declare(sandbox=sandbox_parameter(run, bound=bool(options.get("bind"))), **resources)
+    except InvalidAction as error:
+        raise InvalidAction(f"action {getattr(run, '__name__', run)!s}: {error}") from None
+    return celery_options, spec
+
+
+def _celery_settings(config: Settings) -> dict[str, Any]:
+    return {
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_default_queue": "tangram.plain",
+        "task_create_missing_queues": True,
+        "task_routes": {},
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_track_started": False,
+        "worker_prefetch_multiplier": 1,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_soft_shutdown_timeout": 10.0,
+        "broker_connection_retry_on_startup": True,
+        "broker_transport_options": {
+            # Housekeeping only: the ledger decides who runs what. Longer than any sane action.
+            "visibility_timeout": 24 * 3600,
+            "socket_timeout": 30,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+        },
+        "result_expires": config.result_expires,
+        "worker_hijack_root_logger": False,
+        "tangram_admission_queue": ADMISSION_QUEUE,
+    }

@@ -1,0 +1,28 @@
+"""Celery's remote control, with a revoke that also reaches actions the workers do not know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from celery.app.control import Control
+
+from tangram_tasks.wire import CancelAction, ControlMessage
+
+
+def stream_entry(message: ControlMessage) -> dict[str, str]:
+    """Return a control message as the fields of one stream entry."""
+    return {"m": message.model_dump_json()}
+
+
+class ActionControl(Control):
+    """`revoke` also tells the scheduler, which forgets the action if it waits and has it killed if it runs."""
+
+    def revoke(self, task_id: str | Iterable[str], *args: Any, **options: Any) -> Any:
+        """Revoke by task id; the arguments are Celery's."""
+        ids = [task_id] if isinstance(task_id, str) else list(task_id)
+        pipeline = self.app.redis.pipeline(transaction=False)
+        for action in ids:
+            pipeline.xadd(self.app.keys.control, stream_entry(CancelAction(action=action)))
+        pipeline.execute()
+        return super().revoke(task_id, *args, **options)

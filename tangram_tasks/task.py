@@ -1,0 +1,151 @@
+"""The Celery task class of actions: what callers use, and what runs on the worker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from celery import Task
+
+from tangram_tasks.action import ActionSpec
+from tangram_tasks.context import ActionContext, _current
+from tangram_tasks.errors import ConfigurationError, InvalidAction
+from tangram_tasks.hub import ActionHandle, hub_of
+from tangram_tasks.resources import API_PREFIX
+from tangram_tasks.wire import GRANT_HEADER
+
+if TYPE_CHECKING:
+    from celery.result import AsyncResult
+
+_SANDBOX = "sandbox"
+
+
+def sandbox_parameter(run: Callable[..., Any], *, bound: bool = False) -> bool:
+    """Whether the function's first parameter (after self) is `sandbox`.
+
+    Raises:
+        InvalidAction: it has a `sandbox` parameter in another place.
+    """
+    names = list(inspect.signature(run).parameters)[1 if bound else 0 :]
+    if _SANDBOX in names[1:]:
+        raise InvalidAction("`sandbox` must be the first parameter")
+    return names[:1] == [_SANDBOX]
+
+
+class ActionTask(Task):  # type: ignore[misc]  # celery-types leaves Task generic
+    """A task with a demand. `spec` is None for a plain Celery task, which is published as ever."""
+
+    abstract = True
+    spec: ActionSpec | None = None
+    #: Name of the argument that says which provider (or service) one call uses, if that is not declared.
+    provider_argument: str | None = None
+    service_argument: str | None = None
+
+    # -- callers
+
+    def using(self, **options: Any) -> BoundAction:
+        """Return this action with per-call options: cpu, gpu, duration, timeout, max_queue, priority, trajectory,
+        and any option of Celery's `apply_async`.
+        """
+        return BoundAction(self, options)
+
+    async def asubmit(self, *args: Any, **kwargs: Any) -> ActionHandle:
+        """Publish, and return a handle as soon as the broker has the message."""
+        return await self.using().asubmit(*args, **kwargs)
+
+    async def adelay(self, *args: Any, **kwargs: Any) -> Any:
+        """Publish and await the result; cancelling the await cancels the action. Raises the action's error."""
+        return await self.using().adelay(*args, **kwargs)
+
+    def spec_for(self, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> ActionSpec | None:
+        """Return the demand of one call; the function's arguments are checked on the way.
+
+        Raises:
+            InvalidAction: the function cannot be called with these arguments (the sandbox is left out).
+        """
+        if self.spec is None:
+            return None
+        placeholder = (None,) if self.spec.sandbox else ()
+        try:
+            bound = self._signature.bind(*placeholder, *(args or ()), **(kwargs or {}))
+        except TypeError as error:
+            raise InvalidAction(f"{self.name}: {error}") from None
+        if self.provider_argument is not None:
+            return self.spec.override(demand={"sizes": {API_PREFIX + bound.arguments[self.provider_argument]: (1,)}})
+        if self.service_argument is not None:
+            return self.spec.override(service=bound.arguments[self.service_argument])
+        return self.spec
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.run)
+
+    # -- worker
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        """Claim the grant, once."""
+        if self.spec is not None and self._granted:
+            self._runtime.claim(self.request)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the body with the granted resources."""
+        if self.spec is None or not self._granted:
+            return self._run_without_grant(*args, **kwargs)
+        with self._runtime.resources(self.request) as context:
+            return self._run_with(context, *args, **kwargs)
+
+    def _run_with(self, context: ActionContext, *args: Any, **kwargs: Any) -> Any:
+        token = _current.set(context)
+        try:
+            return self.run(context.sandbox, *args, **kwargs) if context.sandbox else self.run(*args, **kwargs)
+        finally:
+            _current.reset(token)
+
+    def _run_without_grant(self, *args: Any, **kwargs: Any) -> Any:
+        """Eager mode and direct calls: the body runs here and now, so a sandbox must be passed by the caller."""
+        if self.spec is not None and self.spec.sandbox and not self.request.called_directly:
+            raise ConfigurationError(f"{self.name} needs a sandbox: eager mode cannot give one; use a worker")
+        return super().__call__(*args, **kwargs)
+
+    @property
+    def _granted(self) -> bool:
+        return bool(self.request.get(GRANT_HEADER))
+
+    @property
+    def _runtime(self) -> Any:
+        runtime = getattr(self.app, "runtime", None)
+        if runtime is None:
+            raise ConfigurationError(f"{self.name} was granted to a worker that tangram did not start")
+        return runtime
+
+
+class BoundAction:
+    """An action with per-call options.
+
+    Args:
+        task: the action.
+        options: see `ActionTask.using`.
+    """
+
+    def __init__(self, task: ActionTask, options: dict[str, Any]) -> None:
+        self._task = task
+        self._options = options
+
+    def delay(self, *args: Any, **kwargs: Any) -> AsyncResult[Any]:
+        """Publish; the plain Celery way."""
+        return self._task.apply_async(args, kwargs, **self._options)
+
+    def s(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a signature that carries the options."""
+        return self._task.s(*args, **kwargs).set(**self._options)
+
+    async def asubmit(self, *args: Any, **kwargs: Any) -> ActionHandle:
+        """Publish, and return a handle as soon as the broker has the message."""
+        return await hub_of(self._task.app).submit(self._task, args, kwargs, self._options)
+
+    async def adelay(self, *args: Any, **kwargs: Any) -> Any:
+        """Publish and await the result; cancelling the await cancels the action."""
+        handle = await self.asubmit(*args, **kwargs)
+        return await handle.result_or_cancel()
