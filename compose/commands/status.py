@@ -1,0 +1,75 @@
+"""`tangram status`: what runs, what waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from monitoring.status import Status
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(output: str) -> None:
+    """Show what runs and what waits.
+
+    That is the leader, the nodes with the age of their heartbeat, and the numbers of actions. Exit code 1 says that nothing runs.
+    """
+    import redis
+
+    from compose.broker import check_broker
+    from monitoring.status import read_status
+    from tangram_tasks.settings import broker_url, settings
+    from tangram_tasks.wire import Keys
+
+    config = settings()
+    url = broker_url(config)
+    check_broker(url)
+    with redis.Redis.from_url(url, socket_timeout=10) as client:
+        snapshot = read_status(client, Keys(config.prefix), node_timeout=config.node_timeout)
+    if output == "json":
+        click.echo(snapshot.model_dump_json(indent=2))
+    else:
+        _print(url, snapshot)
+    if not snapshot.alive:
+        raise click.exceptions.Exit(1)
+
+
+def _print(url: str, snapshot: Status) -> None:
+    from rich.console import Console
+
+    from tangram_tasks.settings import without_password
+
+    console = Console()
+    console.print(f"tangram on {without_password(url)}", highlight=False)
+    console.print(f"scheduler  {snapshot.leader or '[bold]none leads[/bold]'}", highlight=False)
+    console.print(
+        f"actions    {snapshot.incoming} incoming, {snapshot.waiting} waiting, {snapshot.granted} granted, "
+        f"{snapshot.running} running, {snapshot.refused} refused; {snapshot.trajectories} trajectories",
+        highlight=False,
+    )
+    console.print(_node_table(snapshot) if snapshot.nodes else "no nodes")
+
+
+def _node_table(snapshot: Status) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("NODE", "KIND", "STATE", "CAPACITY", "SERVICES", "HOST", "HEARTBEAT", box=None, pad_edge=False)
+    for node in snapshot.nodes:
+        record = node.record
+        capacity = " ".join(f"{name}={amount}" for name, amount in sorted(record.capacity.items()))
+        table.add_row(
+            escape(record.node),
+            record.kind,
+            "ready" if node.alive else "[bold red]LOST[/bold red]",
+            escape(capacity or "-"),
+            escape(" ".join([*record.services, *record.quotas]) or "-"),
+            escape(f"{record.host}:{record.pid}"),
+            f"{node.age:.1f} s",
+        )
+    return table
