@@ -1,0 +1,55 @@
+"""What one leader knows: the core, the memory of actions, nodes and trajectories, and the changes to be written."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scheduler.core.admission import Admission
+from scheduler.core.events import Decision, Event
+from scheduler.entries import Entries
+from scheduler.ledger import Batch, Ledger, TrajectoryRecord
+from scheduler.nodes import NodeBook
+from scheduler.outcomes import Outcomes
+from tangram_tasks.errors import TangramError
+
+#: Why the last so many trajectories ended is remembered, to tell the callers of late actions.
+EPITAPHS = 10_000
+
+
+@dataclass(slots=True)
+class Books:
+    """The leader's working set of one step; `clock` gives ms."""
+
+    ledger: Ledger
+    core: Admission
+    nodes: NodeBook
+    outcomes: Outcomes
+    clock: Callable[[], int]
+    entries: Entries = field(default_factory=Entries)
+    trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
+    cancelled: dict[str, float] = field(default_factory=dict)
+    epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
+    decisions: list[Decision] = field(default_factory=list)
+    batch: Batch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batch = self.ledger.batch()
+
+    def feed(self, event: Event) -> None:
+        """Tell the core; its decisions wait for `scheduler.decisions.act`."""
+        self.decisions += self.core.handle(event)
+
+    def bury(self, trajectory: str, error: TangramError) -> None:
+        """Forget a trajectory, and remember why it ended."""
+        self.trajectories.pop(trajectory, None)
+        self.batch.end_trajectory(trajectory)
+        self.epitaphs[trajectory] = error
+        while len(self.epitaphs) > EPITAPHS:
+            self.epitaphs.popitem(last=False)
+
+    async def commit(self) -> list[int]:
+        """Write the changes gathered so far."""
+        batch, self.batch = self.batch, self.ledger.batch()
+        return await batch.commit()

@@ -1,0 +1,113 @@
+"""Carries out what the core decided."""
+
+from __future__ import annotations
+
+import logging
+import time
+from uuid import uuid4
+
+from scheduler.books import Books
+from scheduler.core.events import CloseSandbox, Decision, Grant, OpenSandbox, RefuseSandbox, Reject, TrajectoryClosed
+from scheduler.entries import Entry
+from scheduler.ledger import GrantRecord, TrajectoryRecord
+from scheduler.outcomes import error_of
+from tangram_tasks import wire
+from tangram_tasks.errors import Infeasible, TangramError
+
+logger = logging.getLogger(__name__)
+
+
+async def act(books: Books, start_lease: float) -> None:
+    """Carry out all decisions, also those that carrying out brings about.
+
+    Args:
+        books: the leader's.
+        start_lease: seconds after which an unstarted grant is looked at.
+    """
+    while books.decisions:
+        decisions, books.decisions = books.decisions, []
+        for decision in decisions:
+            await _one(books, decision, start_lease)
+
+
+async def _one(books: Books, decision: Decision, start_lease: float) -> None:
+    match decision:
+        case Grant():
+            _grant(books, decision, start_lease)
+        case Reject():
+            await _reject(books, decision)
+        case OpenSandbox():
+            _open(books, decision)
+        case CloseSandbox():
+            books.batch.order(decision.node, wire.CloseSandbox(trajectory=decision.trajectory))
+        case RefuseSandbox():
+            books.bury(decision.trajectory, Infeasible(decision.detail))
+            books.feed(TrajectoryClosed(at=books.clock(), trajectory=decision.trajectory, reason=decision.detail))
+
+
+def _grant(books: Books, decision: Grant, start_lease: float) -> None:
+    entry = books.entries.by_action[decision.action]
+    node = books.nodes.alive[decision.node]
+    now = books.clock()
+    record = GrantRecord(
+        seq=entry.seq,
+        action=decision.action,
+        node=node.node,
+        generation=node.generation,
+        units=decision.units,
+        at=now,
+    )
+    grant = f"{books.ledger.epoch}-{entry.seq}-{uuid4().hex[:8]}"
+    header = _header(books, entry, grant, record)
+    queue = wire.node_queue(node.kind, node.node)
+    books.batch.grant(grant, record, queue, entry.envelope.granted(header))
+    books.entries.hold(entry, grant, record)
+    books.entries.set_timer(now + round(start_lease * 1000), decision.action, "start_lease")
+
+
+def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire.GrantHeader:
+    asked = entry.envelope.header
+    now = time.time()
+    published = asked.published_at or entry.arrival / 1000
+    trajectory = books.trajectories.get(asked.trajectory or "")
+    ready = trajectory.ready_at if trajectory and trajectory.ready_at else published
+    return wire.GrantHeader(
+        id=grant,
+        node=record.node,
+        units=record.units,
+        granted_at=now,
+        queue_s=max(0.0, now - published),
+        sandbox_s=max(0.0, ready - published) if asked.spec.sandbox else 0.0,
+        attempt=asked.attempts + 1,
+    )
+
+
+async def _reject(books: Books, decision: Reject) -> None:
+    entry = books.entries.by_action.get(decision.action)
+    if entry is not None:
+        await end_waiting(books, entry, _error(books, entry, decision))
+
+
+def _error(books: Books, entry: Entry, decision: Reject) -> TangramError:
+    if decision.outcome in ("sandbox_lost", "trajectory_unknown"):
+        known = books.epitaphs.get(entry.envelope.header.trajectory or "")
+        if known is not None:
+            return known
+    return error_of(decision)
+
+
+async def end_waiting(books: Books, entry: Entry, error: TangramError) -> None:
+    """Fail a waiting action: its caller first, then the ledger."""
+    logger.info("action %s (%s) fails: %s", entry.envelope.action, entry.envelope.task, error)
+    await books.outcomes.fail(entry.envelope, error)
+    books.batch.drop(entry.seq)
+    books.entries.forget(entry)
+
+
+def _open(books: Books, decision: OpenSandbox) -> None:
+    known = books.trajectories[decision.trajectory]
+    generation = books.nodes.generation(decision.node)
+    record = TrajectoryRecord(order=known.order, node=decision.node, generation=generation)
+    books.trajectories[decision.trajectory] = record
+    books.batch.trajectory(decision.trajectory, record)
+    books.batch.order(decision.node, wire.OpenSandbox(order=known.order))

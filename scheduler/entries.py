@@ -1,0 +1,93 @@
+"""The shell's memory of every action that waits or holds a grant, and the timers on them."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Literal
+
+from scheduler.core.events import Action
+from scheduler.envelope import Envelope
+from scheduler.ledger import GrantRecord
+
+Timer = Literal["eta", "expires", "start_lease"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One action between publish and end. `arrival` is in ms."""
+
+    seq: int
+    envelope: Envelope
+    arrival: int
+    grant: str | None = None
+    record: GrantRecord | None = None
+
+    def as_action(self) -> Action:
+        """Return what the core needs to know of it."""
+        spec = self.envelope.header.spec
+        key = spec.demand.key
+        waits = spec.max_queue
+        return Action(
+            id=self.envelope.action,
+            seq=self.seq,
+            arrival=self.arrival,
+            demand=dict(spec.demand.minimum),
+            key=key,
+            sizes=spec.demand.sizes[key],
+            durations=tuple(max(1, round(seconds * 1000)) for seconds in spec.durations()),
+            trajectory=self.envelope.header.trajectory if spec.sandbox else None,
+            deadline=None if waits is None else self.arrival + round(waits * 1000),
+            priority=spec.priority,
+        )
+
+
+@dataclass(slots=True)
+class Entries:
+    """Entries by action id and by grant id, and a heap of moments at which one needs a look."""
+
+    by_action: dict[str, Entry] = field(default_factory=dict)
+    by_grant: dict[str, Entry] = field(default_factory=dict)
+    timers: list[tuple[int, str, Timer]] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> bool:
+        """Add a waiting entry; False if its action is known already (a copy)."""
+        if entry.envelope.action in self.by_action:
+            return False
+        self.by_action[entry.envelope.action] = entry
+        return True
+
+    def hold(self, entry: Entry, grant: str, record: GrantRecord) -> None:
+        """Note that the entry's action now holds a grant."""
+        entry.grant, entry.record = grant, record
+        self.by_action[entry.envelope.action] = entry
+        self.by_grant[grant] = entry
+
+    def unhold(self, entry: Entry) -> None:
+        """Note that the entry's action waits again."""
+        if entry.grant is not None:
+            self.by_grant.pop(entry.grant, None)
+        entry.grant = entry.record = None
+
+    def forget(self, entry: Entry) -> None:
+        """The action ended."""
+        self.unhold(entry)
+        self.by_action.pop(entry.envelope.action, None)
+
+    def on_node(self, node: str) -> list[Entry]:
+        """Return the entries that hold a grant on a node, oldest first."""
+        held = [entry for entry in self.by_grant.values() if entry.record is not None and entry.record.node == node]
+        return sorted(held, key=lambda entry: entry.seq)
+
+    def set_timer(self, at: int, action: str, kind: Timer) -> None:
+        """Ask for a look at an action at a moment, ms."""
+        heapq.heappush(self.timers, (at, action, kind))
+
+    def due(self, now: int) -> list[tuple[Entry, Timer]]:
+        """Return the entries whose moment has come."""
+        rows = []
+        while self.timers and self.timers[0][0] <= now:
+            _, action, kind = heapq.heappop(self.timers)
+            if entry := self.by_action.get(action):
+                rows.append((entry, kind))
+        return rows

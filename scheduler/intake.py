@@ -1,0 +1,89 @@
+"""Fresh messages: checked, held until their eta, or dropped when they are copies that kombu sent home."""
+
+from __future__ import annotations
+
+import logging
+
+from scheduler.books import Books
+from scheduler.core.events import Released, Submitted
+from scheduler.entries import Entry
+from scheduler.envelope import BadMessage, Envelope, parse
+from tangram_tasks.errors import InvalidAction
+
+logger = logging.getLogger(__name__)
+
+
+async def admit(books: Books, seq: int, raw: bytes, *, arrival: int | None = None) -> None:
+    """Take one pending message into the books.
+
+    Args:
+        books: the leader's.
+        seq: its place in the order of arrival.
+        raw: the message.
+        arrival: ms; by default now. After a restart of the scheduler it is when the message was published.
+    """
+    try:
+        envelope = parse(raw)
+    except BadMessage as error:
+        await _refuse(books, seq, raw, error)
+        return
+    if envelope.grant is not None:
+        await _take_home(books, seq, envelope)
+        return
+    entry = Entry(seq, envelope, books.clock() if arrival is None else arrival)
+    if envelope.action in books.cancelled:
+        await books.outcomes.revoke(envelope, "cancelled")
+        books.batch.drop(seq)
+    elif not books.entries.add(entry):
+        books.batch.drop(seq)  # a second copy of a message that is in the books
+    else:
+        submit(books, entry)
+
+
+def submit(books: Books, entry: Entry) -> None:
+    """Tell the core of an entry, now or at its eta."""
+    now, envelope = books.clock(), entry.envelope
+    if envelope.expires is not None:
+        books.entries.set_timer(envelope.expires, envelope.action, "expires")
+    if envelope.eta is not None and envelope.eta > now:
+        books.entries.set_timer(envelope.eta, envelope.action, "eta")
+    else:
+        books.feed(Submitted(at=now, action=entry.as_action()))
+
+
+async def _refuse(books: Books, seq: int, raw: bytes, error: BadMessage) -> None:
+    logger.warning("refused message %s: %s", error.action or "without an id", error)
+    if error.action is not None:
+        await books.outcomes.fail_unreadable(error.action, InvalidAction(f"the message was refused: {error}"))
+    books.batch.bury(raw, str(error))
+    books.batch.drop(seq)
+
+
+async def _take_home(books: Books, seq: int, copy: Envelope) -> None:
+    """A copy of a granted message came back. If its grant was never used, undo that; either way drop the copy."""
+    books.batch.drop(seq)
+    entry = books.entries.by_grant.get(copy.grant.id) if copy.grant else None
+    if entry is not None:
+        await undo_unstarted(books, entry)
+
+
+async def undo_unstarted(books: Books, entry: Entry) -> bool:
+    """Take back a grant that no worker has claimed; the action waits again at its old place."""
+    if entry.grant is None:
+        return False
+    await books.commit()
+    raw = entry.envelope.readmitted(entry.envelope.header.attempts)
+    books.batch.ungrant(entry.grant, entry.seq, raw, only_unstarted=True)
+    (undone,) = await books.commit()
+    if undone:
+        resubmit(books, entry, raw)
+    return bool(undone)
+
+
+def resubmit(books: Books, entry: Entry, raw: str) -> None:
+    """Let an entry wait again, with the given raw message, after its grant was taken back in the ledger."""
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+    again = Entry(entry.seq, parse(raw), entry.arrival)
+    books.entries.add(again)
+    books.feed(Submitted(at=books.clock(), action=again.as_action()))

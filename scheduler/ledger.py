@@ -1,0 +1,222 @@
+"""The durable books in Redis: every change is a fenced Lua script; memory is only a cache of this.
+
+Rules (docs/design.md, "Ledger"): a message is pending, granted or ended, in one step each; a scheduler that lost the
+lead can change nothing; a grant ends once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis.asyncio as aioredis
+from pydantic import BaseModel, ConfigDict
+
+from tangram_tasks.wire import ADMISSION_QUEUE, Keys, NodeOrder, NodeRecord, OpenTrajectory
+
+_LUA = Path(__file__).parent / "lua"
+
+#: Cancelled ids are remembered this long, s: a message still on its way must find them.
+CANCEL_MEMORY = 3600
+
+
+class GrantRecord(BaseModel):
+    """A grant as the ledger keeps it. `at` is in ms."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seq: int
+    action: str
+    node: str
+    generation: str
+    units: int
+    at: int
+
+
+class TrajectoryRecord(BaseModel):
+    """A trajectory as the ledger keeps it; `node` is empty until it is placed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    order: OpenTrajectory
+    node: str = ""
+    generation: str = ""
+    ready_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a new leader needs to rebuild its memory."""
+
+    pending: dict[int, bytes]
+    grants: dict[str, GrantRecord]
+    raws: dict[str, bytes]
+    trajectories: dict[str, TrajectoryRecord]
+    cancelled: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """What arrived since the last step: stream entries by id, and fresh messages by seq."""
+
+    control: list[tuple[str, bytes]]
+    done: list[tuple[str, bytes]]
+    events: list[tuple[str, bytes]]
+    messages: list[tuple[int, bytes]]
+
+
+class Ledger:
+    """Reads and writes the books for one leader.
+
+    Args:
+        client: the deployment's Redis.
+        keys: names.
+        epoch: the leader's fencing token.
+    """
+
+    def __init__(self, client: aioredis.Redis, keys: Keys, epoch: int) -> None:
+        self.client = client
+        self.keys = keys
+        self.epoch = epoch
+        self.scripts = {path.stem: client.register_script(path.read_text()) for path in sorted(_LUA.glob("*.lua"))}
+
+    async def snapshot(self) -> Snapshot:
+        """Read all books."""
+        keys = self.keys
+        pipeline = self.client.pipeline(transaction=True)
+        for key in (keys.pending, keys.grants, keys.raws, keys.trajectories):
+            pipeline.hgetall(key)
+        pipeline.zrange(keys.cancelled, 0, -1, withscores=True)
+        pending, grants, raws, trajectories, cancelled = await pipeline.execute()
+        return Snapshot(
+            pending={int(seq): raw for seq, raw in pending.items()},
+            grants={grant.decode(): GrantRecord.model_validate_json(record) for grant, record in grants.items()},
+            raws={grant.decode(): raw for grant, raw in raws.items()},
+            trajectories={
+                name.decode(): TrajectoryRecord.model_validate_json(record) for name, record in trajectories.items()
+            },
+            cancelled={action.decode(): expiry for action, expiry in cancelled},
+        )
+
+    async def inbox(self, limit: int = 256) -> Inbox:
+        """Take fresh messages into pending and read the streams, in one round trip.
+
+        The streams are read after the intake, so that a trajectory's opening is seen before its first action.
+        """
+        keys = self.keys
+        pipeline = self.client.pipeline(transaction=False)
+        await self.scripts["intake"](
+            keys=[keys.epoch, ADMISSION_QUEUE, keys.seq, keys.pending], args=[self.epoch, limit], client=pipeline
+        )
+        for stream in (keys.control, keys.done, keys.events):
+            pipeline.xrange(stream, count=limit)
+        taken, *streams = await pipeline.execute()
+        control, done, events = ([(entry.decode(), fields[b"m"]) for entry, fields in rows] for rows in streams)
+        return Inbox(control, done, events, list(zip(map(int, taken[::2]), taken[1::2], strict=True)))
+
+    async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
+        """Return the announced nodes and the Redis server's clock, s."""
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.hgetall(self.keys.nodes)
+        pipeline.time()
+        rows, (seconds, microseconds) = await pipeline.execute()
+        records = {name.decode(): NodeRecord.model_validate_json(record) for name, record in rows.items()}
+        return records, seconds + microseconds / 1e6
+
+    async def running(self, grants: list[str]) -> set[str]:
+        """Return those of the grants that a worker has claimed."""
+        if not grants:
+            return set()
+        claimed = await self.client.hmget(self.keys.running, grants)
+        return {grant for grant, worker in zip(grants, claimed, strict=True) if worker is not None}
+
+    def batch(self) -> Batch:
+        """Return an empty set of changes."""
+        return Batch(self)
+
+
+class Batch:
+    """Changes that go to Redis in one pipeline. `commit` returns the answers of grant and ungrant, in order."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._keys = ledger.keys
+        self._calls: list[tuple[str, list[str], list[Any]]] = []
+        self._plain: list[list[str]] = []
+
+    def grant(self, grant: str, record: GrantRecord, queue: str, copy: str) -> None:
+        """Pending -> granted, delivered to the node's queue."""
+        keys = self._keys
+        self._calls.append(
+            (
+                "grant",
+                [keys.epoch, keys.pending, keys.grants, keys.raws, queue],
+                [record.seq, grant, record.model_dump_json(), copy],
+            )
+        )
+
+    def ungrant(self, grant: str, seq: int, raw: str = "", *, only_unstarted: bool = False) -> None:
+        """Granted -> pending with this raw message, or -> ended without one."""
+        keys = self._keys
+        self._calls.append(
+            (
+                "ungrant",
+                [keys.epoch, keys.grants, keys.running, keys.raws, keys.pending],
+                [grant, int(only_unstarted), seq, raw],
+            )
+        )
+
+    def drop(self, seq: int) -> None:
+        """Pending -> ended."""
+        self._plain.append(["HDEL", self._keys.pending, str(seq)])
+
+    def bury(self, raw: bytes, reason: str) -> None:
+        """Keep a message that could not be admitted for people to look at; the last 1000 are kept."""
+        row = json.dumps({"reason": reason, "raw": raw.decode("utf-8", "replace")})
+        self._plain += [["LPUSH", self._keys.dead, row], ["LTRIM", self._keys.dead, "0", "999"]]
+
+    def trajectory(self, name: str, record: TrajectoryRecord) -> None:
+        """Write a trajectory's record."""
+        self._plain.append(["HSET", self._keys.trajectories, name, record.model_dump_json()])
+
+    def end_trajectory(self, name: str) -> None:
+        """Forget a trajectory."""
+        self._plain.append(["HDEL", self._keys.trajectories, name])
+
+    def order(self, node: str, order: NodeOrder) -> None:
+        """Tell a node to do something."""
+        self._plain.append(["RPUSH", self._keys.orders(node), order.model_dump_json()])
+
+    def remember_cancelled(self, action: str, now: float) -> None:
+        """Note an id that may still be on its way in."""
+        self._plain.append(["ZADD", self._keys.cancelled, repr(now + CANCEL_MEMORY), action])
+        self._plain.append(["ZREMRANGEBYSCORE", self._keys.cancelled, "-inf", repr(now)])
+
+    def forget_node(self, node: str, queue: str, *, record: bool) -> None:
+        """Empty a lost node's queues; with `record`, its announcement too."""
+        self._plain += [["DEL", queue], ["DEL", self._keys.orders(node)]]
+        if record:
+            self._plain.append(["HDEL", self._keys.nodes, node])
+
+    def read(self, stream: str, entries: Iterable[str]) -> None:
+        """Delete stream entries that were acted upon."""
+        if ids := list(entries):
+            self._plain.append(["XDEL", stream, *ids])
+
+    async def commit(self) -> list[int]:
+        """Send everything. Raises redis ResponseError "FENCED" when another scheduler leads."""
+        if not self._calls and not self._plain:
+            return []
+        pipeline = self._ledger.client.pipeline(transaction=False)
+        epoch = self._ledger.epoch
+        for name, keys, args in self._calls:
+            await self._ledger.scripts[name](keys=keys, args=[epoch, *args], client=pipeline)
+        if self._plain:
+            await self._ledger.scripts["fenced"](
+                keys=[self._keys.epoch], args=[epoch, json.dumps(self._plain)], client=pipeline
+            )
+        answers = await pipeline.execute()
+        return [int(answer) for answer in answers[: len(self._calls)]]

@@ -1,0 +1,52 @@
+"""Which nodes live: compares what they announced with what was known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.core.events import NodeJoined, Quota
+from tangram_tasks.wire import NodeRecord
+
+
+@dataclass(slots=True)
+class NodeBook:
+    """The live nodes by name.
+
+    Args:
+        timeout: seconds of silence after which a node is lost.
+    """
+
+    timeout: float
+    alive: dict[str, NodeRecord] = field(default_factory=dict)
+
+    def update(self, announced: Mapping[str, NodeRecord], now: float) -> tuple[list[NodeRecord], list[NodeRecord]]:
+        """Return the nodes that were lost and those that joined, in that order of acting on them.
+
+        A node whose generation changed is lost and joins again: the old process's grants are gone. `now` is the
+        Redis server's clock, s.
+        """
+        fresh = {name: record for name, record in announced.items() if now - record.beat <= self.timeout}
+        lost = [
+            record
+            for name, record in self.alive.items()
+            if name not in fresh or fresh[name].generation != record.generation
+        ]
+        gone = {record.node for record in lost}
+        joined = [record for name, record in fresh.items() if name in gone or name not in self.alive]
+        self.alive = fresh
+        return lost, joined
+
+    def generation(self, node: str) -> str:
+        """Return a live node's generation, or "" if it is not alive."""
+        record = self.alive.get(node)
+        return record.generation if record else ""
+
+
+def joined_event(record: NodeRecord, at: int) -> NodeJoined:
+    """Return the core's event for a node that announced itself; `at` in ms."""
+    quotas = {
+        name: Quota(concurrency=quota.concurrency, per_second=quota.per_second, burst=quota.burst)
+        for name, quota in record.quotas.items()
+    }
+    return NodeJoined(at=at, node=record.node, kind=record.kind, capacity=dict(record.capacity), quotas=quotas)

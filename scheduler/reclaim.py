@@ -1,0 +1,72 @@
+"""Dead nodes: their capacity goes first, then their grants are taken back, then their trajectories are given up."""
+
+from __future__ import annotations
+
+import logging
+
+from scheduler.books import Books
+from scheduler.core.events import NodeLost as NodeLostEvent
+from scheduler.core.events import Released
+from scheduler.entries import Entry
+from scheduler.intake import resubmit
+from tangram_tasks.errors import NodeLost
+from tangram_tasks.wire import NodeRecord, node_queue
+
+logger = logging.getLogger(__name__)
+
+
+async def lose_node(books: Books, record: NodeRecord, *, announced: bool) -> None:
+    """Give up a node of which nothing was heard, or whose process was replaced.
+
+    Args:
+        books: the leader's.
+        record: what it had announced.
+        announced: a new process of the same name announced itself, so the announcement stays.
+    """
+    logger.warning("node %s (generation %s) is lost", record.node, record.generation)
+    held = books.entries.on_node(record.node)
+    for name, trajectory in list(books.trajectories.items()):
+        if trajectory.node == record.node:
+            books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
+    books.feed(NodeLostEvent(at=books.clock(), node=record.node))
+    books.batch.forget_node(record.node, node_queue(record.kind, record.node), record=not announced)
+    await reclaim(books, held)
+
+
+async def reclaim(books: Books, held: list[Entry]) -> None:
+    """Take back grants whose node is gone, and run again or fail each action.
+
+    An action that had not started runs again. One that had runs again if it may (`on_lost`, `max_attempts`); one that
+    is bound to a lost sandbox cannot. One whose result is stored already just ends.
+    """
+    running = await books.ledger.running([entry.grant or "" for entry in held])
+    for entry in held:
+        await _reclaim(books, entry, started=entry.grant in running)
+
+
+async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
+    envelope, spec, grant = entry.envelope, entry.envelope.header.spec, entry.grant
+    if grant is None:
+        return
+    attempts = envelope.header.attempts + int(started)
+    over = started and await books.outcomes.finished(envelope.action)
+    again = not spec.sandbox and (not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts))
+    raw = envelope.readmitted(attempts) if again and not over else ""
+    await books.commit()
+    books.batch.ungrant(grant, entry.seq, raw)
+    (taken,) = await books.commit()
+    if not taken:
+        return  # it ended a moment ago; its DONE is on the way
+    if raw:
+        resubmit(books, entry, raw)
+        return
+    if not over:
+        await books.outcomes.fail(envelope, NodeLost(_epitaph(entry, attempts)))
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=envelope.action))
+
+
+def _epitaph(entry: Entry, attempts: int) -> str:
+    node = entry.record.node if entry.record else "?"
+    why = "its sandbox is gone" if entry.envelope.header.spec.sandbox else f"it was started {attempts} times"
+    return f"node {node} died under action {entry.envelope.action} ({entry.envelope.task}); {why}"

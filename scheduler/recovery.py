@@ -1,0 +1,84 @@
+"""Rebuilds a new leader's memory from the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from scheduler.books import Books
+from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
+from scheduler.entries import Entry
+from scheduler.envelope import parse
+from scheduler.intake import admit
+from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
+from scheduler.nodes import joined_event
+from scheduler.reclaim import reclaim
+from tangram_tasks.errors import NodeLost
+
+logger = logging.getLogger(__name__)
+
+#: How often silent nodes are looked for during recovery, s.
+LOOK = 0.25
+
+
+async def recover(books: Books, start_lease: float) -> None:
+    """Read the ledger and feed the core: nodes, trajectories, grants, then waiting actions in their old order."""
+    await _find_nodes(books)
+    snapshot = await books.ledger.snapshot()
+    books.cancelled.update(snapshot.cancelled)
+    for name, record in snapshot.trajectories.items():
+        _restore_trajectory(books, name, record)
+    orphans = [
+        entry
+        for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
+        if (entry := _restore_grant(books, snapshot, grant, record, start_lease)) is not None
+    ]
+    for seq, raw in sorted(snapshot.pending.items()):
+        await admit(books, seq, raw, arrival=books.clock())
+    await reclaim(books, orphans)
+    logger.info(
+        "recovered %d nodes, %d trajectories, %d grants (%d of lost nodes), %d waiting",
+        len(books.nodes.alive),
+        len(books.trajectories),
+        len(snapshot.grants),
+        len(orphans),
+        len(snapshot.pending),
+    )
+
+
+async def _find_nodes(books: Books) -> None:
+    """Wait for silent nodes to beat: after a restart of the broker all of them look dead for a moment."""
+    announced, now = await books.ledger.nodes()
+    patience = books.nodes.timeout
+    while patience > 0 and any(now - record.beat > books.nodes.timeout for record in announced.values()):
+        await asyncio.sleep(LOOK)
+        patience -= LOOK
+        announced, now = await books.ledger.nodes()
+    _, joined = books.nodes.update(announced, now)
+    for record in joined:
+        books.feed(joined_event(record, books.clock()))
+
+
+def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> None:
+    books.trajectories[name] = record
+    at, memory = books.clock(), record.order.memory
+    if not record.node:
+        books.feed(TrajectoryOpened(at=at, trajectory=name, memory=memory))
+    elif books.nodes.generation(record.node) == record.generation:
+        ready = record.ready_at is not None
+        books.feed(TrajectoryRestored(at=at, trajectory=name, memory=memory, node=record.node, ready=ready))
+    else:
+        books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
+
+
+def _restore_grant(
+    books: Books, snapshot: Snapshot, grant: str, record: GrantRecord, start_lease: float
+) -> Entry | None:
+    """Restore one grant; returns its entry if its node is gone."""
+    entry = Entry(record.seq, parse(snapshot.raws[grant]), record.at)
+    books.entries.hold(entry, grant, record)
+    if books.nodes.generation(record.node) != record.generation:
+        return entry
+    books.feed(Restored(at=books.clock(), action=entry.as_action(), node=record.node, units=record.units))
+    books.entries.set_timer(books.clock() + round(start_lease * 1000), record.action, "start_lease")
+    return None

@@ -1,0 +1,163 @@
+"""The scheduler process: takes the lead, watches Redis, and runs one step after another.
+
+A step reads everything that arrived, feeds the core, and writes the decisions back in one pipeline. Watchers only
+wake the step; they change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import redis.asyncio as aioredis
+from redis.exceptions import RedisError, ResponseError
+
+from scheduler.books import Books
+from scheduler.core.admission import Admission
+from scheduler.desk import Desk
+from scheduler.leader import Leader, LeadLost
+from scheduler.ledger import Ledger
+from scheduler.nodes import NodeBook
+from scheduler.outcomes import Outcomes
+from tangram_tasks.app import TangramApp
+from tangram_tasks.settings import without_password
+from tangram_tasks.wire import ADMISSION_QUEUE
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between tries while the broker does not answer.
+IDLE = 0.5
+
+
+class Clock:
+    """Wall clock in ms that never goes back."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __call__(self) -> int:
+        """Return the time in ms since the epoch."""
+        self._last = max(self._last, int(time.time() * 1000))
+        return self._last
+
+
+class Scheduler:
+    """One scheduler process, leading or standing by.
+
+    Args:
+        app: names the deployment.
+    """
+
+    def __init__(self, app: TangramApp) -> None:
+        self._app = app
+        self._settings = app.settings
+        self._clock = Clock()
+        self._stop = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask for an orderly end; grants stay, the next leader finds them."""
+        self._stop.set()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Lead whenever nobody else does, until `stop`. Survives a broker that goes away and comes back."""
+        client = aioredis.Redis.from_url(self._app.url, socket_connect_timeout=5, socket_timeout=30)
+        leader = Leader(client, self._app.keys, self._settings.leader_lease)
+        try:
+            while not self._stop.is_set():
+                try:
+                    await self._lead(client, leader)
+                except LeadLost as loss:
+                    logger.warning("%s; standing by", loss)
+                except (RedisError, OSError) as error:
+                    if _is_fenced(error):
+                        logger.warning("another scheduler leads; standing by")
+                        continue
+                    logger.warning("the broker %s does not answer: %s", without_password(self._app.url), error)
+                    await asyncio.sleep(IDLE)
+        finally:
+            with contextlib.suppress(RedisError, OSError):
+                await leader.resign()
+            await client.aclose()
+
+    async def _lead(self, client: aioredis.Redis, leader: Leader) -> None:
+        epoch = await self._unless_stopped(leader.acquire())
+        if epoch is None:
+            return
+        ledger = Ledger(client, self._app.keys, epoch)
+        books = Books(
+            ledger=ledger,
+            core=Admission(policy=self._settings.policy, depth=self._settings.depth),
+            nodes=NodeBook(self._settings.node_timeout),
+            outcomes=Outcomes(self._app),
+            clock=self._clock,
+        )
+        desk = Desk(books, self._settings.start_lease)
+        await desk.recover()
+        logger.info("%s leads in epoch %d, policy %s", leader.name, epoch, self._settings.policy)
+        await _first_to_end(
+            self._step_until_stopped(desk),
+            leader.keep(),
+            self._watch_admission(client),
+            self._watch_streams(client),
+        )
+
+    async def _step_until_stopped(self, desk: Desk) -> None:
+        while not self._stop.is_set():
+            busy = await desk.step()
+            self._idle.set()
+            if busy:
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(desk.seconds_to_next_look()):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _watch_admission(self, client: aioredis.Redis) -> None:
+        """Wake when the admission list is not empty, by rotating it in place: nothing is ever taken out here."""
+        while True:
+            found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1.0, "RIGHT", "RIGHT")
+            if found is not None:
+                await self._wake_and_wait()
+
+    async def _watch_streams(self, client: aioredis.Redis) -> None:
+        """Wake when a worker or a client wrote to one of the streams."""
+        keys = self._app.keys
+        while True:
+            if await client.xread({keys.control: "0", keys.done: "0", keys.events: "0"}, count=1, block=1000):
+                await self._wake_and_wait()
+
+    async def _wake_and_wait(self) -> None:
+        self._idle.clear()
+        self._wake.set()
+        await self._idle.wait()
+
+    async def _unless_stopped(self, acquiring: Coroutine[Any, Any, int]) -> int | None:
+        async def stopped() -> None:
+            await self._stop.wait()
+
+        return await _first_to_end(acquiring, stopped())
+
+
+async def _first_to_end(*work: Coroutine[Any, Any, T]) -> T:
+    """Run all at once; when the first ends, cancel the others and return its result or raise its error."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return next(iter(done)).result()
+
+
+def _is_fenced(error: Exception) -> bool:
+    return isinstance(error, ResponseError) and "FENCED" in str(error)

@@ -1,0 +1,96 @@
+"""Puts a worker process together: the app, the node, Celery's worker with our steps in it."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import Any
+from uuid import uuid4
+
+from celery import bootsteps
+from celery.worker.consumer.tasks import Tasks
+
+from tangram_tasks.app import TangramApp
+from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.settings import settings
+from tangram_tasks.task import ActionTask
+from tangram_tasks.wire import node_queue
+from workers.announce import Announcer
+from workers.claims import Claims
+from workers.node import Node
+from workers.options import from_environment
+from workers.request import ActionRequest
+from workers.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+#: Actions that every worker knows.
+READY_MADE = ("tangram_tasks.tools", "tangram_tasks.rewards", "tangram_tasks.apis")
+
+
+def load_app() -> TangramApp:
+    """Return the app with all actions imported: the user's app if a module in TANGRAM_IMPORTS defines one.
+
+    Raises:
+        ConfigurationError: a module cannot be imported, or several apps were defined.
+    """
+    found: list[TangramApp] = []
+    for name in (*READY_MADE, *settings().modules):
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise ConfigurationError(f"TANGRAM_IMPORTS: cannot import {name}: {error}") from error
+        found += [value for value in vars(module).values() if isinstance(value, TangramApp) and value not in found]
+    if len(found) > 1:
+        raise ConfigurationError(f"TANGRAM_IMPORTS defines {len(found)} apps; a worker serves one")
+    app = found[0] if found else TangramApp("tangram")
+    app.set_default()  # pool threads must find this app, not Celery's fallback
+    app.finalize()
+    return app
+
+
+def install(app: TangramApp, node: Node) -> Announcer:
+    """Make the app's actions run on this node."""
+    generation = uuid4().hex[:12]
+    runtime = Runtime(node, Claims(app.redis, app.keys, generation))
+    app.runtime = runtime
+    ActionTask.Request = ActionRequest
+    announcer = Announcer(app.redis, app.keys, node, runtime, generation, app.settings.heartbeat)
+    steps: Any = app.steps
+    steps["consumer"].add(_announcing(announcer))
+    return announcer
+
+
+def _announcing(announcer: Announcer) -> type[bootsteps.StartStopStep]:
+    """The node says that it is here once its consumer takes tasks, and that it leaves before it stops taking them."""
+
+    class Announcing(bootsteps.StartStopStep):  # type: ignore[misc]  # celery ships no types for bootsteps
+        requires = (Tasks,)
+
+        def start(self, parent: Any) -> None:
+            announcer.start()
+
+        def shutdown(self, parent: Any) -> None:
+            announcer.stop()
+
+    return Announcing
+
+
+def serve(kind: str) -> None:
+    """Run a node of this kind until TERM or INT. Raises TangramError when it cannot start."""
+    options = from_environment(kind)
+    app = load_app()
+    node = options.build(app.settings)
+    announcer = install(app, node)
+    try:
+        app.worker_main(
+            [
+                "worker",
+                *("--queues", node_queue(kind, node.name), "--hostname", f"{node.name}@%h"),
+                *("--pool", "threads", "--concurrency", str(node.slots), "--loglevel", "WARNING"),
+                *("--without-mingle", "--without-gossip"),
+            ]
+        )
+    finally:
+        announcer.stop()
+        node.stop()

@@ -1,0 +1,100 @@
+"""The CPU node as the runtime sees it: sandboxes by trajectory, grants applied to their cgroups."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from tangram_tasks.context import ActionContext
+from tangram_tasks.errors import SandboxError
+from tangram_tasks.resources import CPU
+from tangram_tasks.wire import (
+    ActionHeader,
+    CloseSandbox,
+    GrantHeader,
+    NodeEvent,
+    NodeKind,
+    NodeOrder,
+    OpenSandbox,
+    QuotaRecord,
+    SandboxState,
+)
+from workers.cpu_node import CpuNode
+from workers.node import Applied, Usage
+
+
+class CpuWorker:
+    """Applies grants on a CpuNode.
+
+    Args:
+        name: node name.
+        node: the sandboxes.
+    """
+
+    kind: NodeKind = "cpu"
+    quotas: Mapping[str, QuotaRecord] = {}
+    services: tuple[str, ...] = ()
+
+    def __init__(self, name: str, node: CpuNode) -> None:
+        self.name = name
+        self._node = node
+        #: Every unit may hold an action of its own; some threads more, so that a granted action never waits.
+        self.slots = self.capacity[CPU] + 4
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """Units and MiB."""
+        return self._node.capacity
+
+    @contextlib.contextmanager
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float) -> Iterator[Applied]:
+        """Grow the trajectory's sandbox for the length of the context. Raises SandboxError if it is gone."""
+        if not header.spec.sandbox or header.trajectory is None:
+            yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline))
+            return
+        usage = Usage()
+        with self._node.lease(
+            trajectory=header.trajectory,
+            action=action,
+            units=grant.units,
+            max_units=header.spec.demand.sizes[CPU][-1],
+            deadline=deadline,
+        ) as lease:
+            context = ActionContext(action=action, units=grant.units, deadline=deadline, sandbox=lease)
+            try:
+                yield Applied(context, usage)
+            finally:
+                usage.cpu_seconds = lease.usage.cpu_seconds
+                usage.peak_memory = lease.usage.peak_memory
+        usage.resize_s = lease.usage.resize_s
+
+    def cancel(self, action: str) -> bool:
+        """Kill what the action runs."""
+        return self._node.cancel(action)
+
+    def obey(self, order: NodeOrder) -> NodeEvent | None:
+        """Make or remove a sandbox."""
+        if isinstance(order, OpenSandbox):
+            return self._open(order)
+        if isinstance(order, CloseSandbox):
+            self._node.close(order.trajectory)
+        return None
+
+    def _open(self, order: OpenSandbox) -> SandboxState:
+        trajectory = order.order.trajectory
+        try:
+            self._node.open(order.order)
+        except SandboxError as error:
+            return SandboxState(node=self.name, trajectory=trajectory, ready=False, reason=str(error))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the waiting actions must hear of it
+            reason = f"{type(error).__name__}: {error}"
+            return SandboxState(node=self.name, trajectory=trajectory, ready=False, reason=reason)
+        return SandboxState(node=self.name, trajectory=trajectory, ready=True)
+
+    def stats(self) -> dict[str, float]:
+        """Sandboxes and resizes so far."""
+        return self._node.stats()
+
+    def stop(self) -> None:
+        """Remove every sandbox."""
+        self._node.stop()

@@ -1,0 +1,70 @@
+"""The GPU node as the runtime sees it: reward models paged in per action."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from tangram_tasks.context import ActionContext
+from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.resources import GPU
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord
+from workers.gpu_node import GpuNode
+from workers.node import Applied, Usage
+
+
+class GpuWorker:
+    """Applies grants on a GpuNode.
+
+    Args:
+        name: node name.
+        node: devices and services.
+    """
+
+    kind: NodeKind = "gpu"
+    quotas: Mapping[str, QuotaRecord] = {}
+
+    def __init__(self, name: str, node: GpuNode) -> None:
+        self.name = name
+        self._node = node
+        self.slots = self.capacity[GPU] + 2
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """Devices."""
+        return self._node.capacity
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Reward models it holds in host memory."""
+        return self._node.services
+
+    @contextlib.contextmanager
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float) -> Iterator[Applied]:
+        """Page the service in and pin it. Raises ServiceUnavailable if this node does not hold it."""
+        service = header.spec.service
+        if service is None:
+            yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline))
+            return
+        if service not in self.services:
+            raise ServiceUnavailable(f"node {self.name} has no service {service!r}; it has {', '.join(self.services)}")
+        usage = Usage()
+        with self._node.lease(service=service, action=action, units=grant.units, deadline=deadline) as lease:
+            usage.restore_s = lease.usage.restore_s
+            usage.page_ins = lease.usage.page_ins
+            yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline, service=lease), usage)
+
+    def cancel(self, action: str) -> bool:
+        """Refuse the action's next batch."""
+        return self._node.cancel(action)
+
+    def obey(self, order: NodeOrder) -> None:
+        """GPU nodes have no sandboxes."""
+
+    def stats(self) -> dict[str, float]:
+        """Page-ins, hits, bytes moved."""
+        return self._node.stats()
+
+    def stop(self) -> None:
+        """Page everything out."""
+        self._node.stop()

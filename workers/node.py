@@ -1,0 +1,74 @@
+"""What the runtime needs of a node, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tangram_tasks.context import ActionContext
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord
+
+
+@dataclass(slots=True)
+class Usage:
+    """What an action cost beside its body; filled in while it runs. Seconds and bytes."""
+
+    resize_s: float = 0.0
+    restore_s: float = 0.0
+    page_ins: int = 0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+
+
+@dataclass(slots=True)
+class Applied:
+    """A grant that was applied: the body's context, and what it cost."""
+
+    context: ActionContext
+    usage: Usage = field(default_factory=Usage)
+
+
+class Node(Protocol):
+    """One node of a pool: applies grants, obeys orders."""
+
+    kind: NodeKind
+    name: str
+    slots: int
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """Units and MiB it offers."""
+
+    @property
+    def quotas(self) -> Mapping[str, QuotaRecord]:
+        """API providers it can call."""
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Reward models it can page in."""
+
+    def apply(
+        self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float
+    ) -> AbstractContextManager[Applied]:
+        """Give the granted resources for the length of the context, and take them back whatever happens.
+
+        Args:
+            action: task id.
+            header: what it asked for.
+            grant: what it got.
+            deadline: `time.monotonic()` value at which its timeout ends.
+        """
+
+    def cancel(self, action: str) -> bool:
+        """Kill what a running action runs here; False if it does not run here."""
+
+    def obey(self, order: NodeOrder) -> Any:
+        """Carry out an order that is not a kill; returns a NodeEvent to report, or None."""
+
+    def stats(self) -> dict[str, float]:
+        """Counters for people."""
+
+    def stop(self) -> None:
+        """Give everything back. Idempotent."""

@@ -1,0 +1,99 @@
+"""What a node process is told at its start, as JSON in `TANGRAM_NODE`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.settings import Settings
+from workers.api_node import ApiNode, Provider
+from workers.node import Node
+
+VARIABLE = "TANGRAM_NODE"
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    owner: str = "tangram"
+
+
+class CpuOptions(_Options):
+    """A CPU node: see `workers.cpu_node.CpuNode`."""
+
+    kind: Literal["cpu"] = "cpu"
+    cores: float | None = None
+    memory_mib: int | None = None
+    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+
+    def build(self, config: Settings) -> Node:
+        """Make the node, and remove what an earlier process of this name left behind."""
+        from workers.cpu_node import CpuNode
+        from workers.cpu_worker import CpuWorker
+
+        node = CpuNode(
+            node=self.name,
+            owner=self.owner,
+            state_dir=config.state_dir,
+            cores=self.cores,
+            cpu_unit=config.cpu_unit,
+            memory_mib=self.memory_mib,
+            backend=self.backend,
+            unsafe_local=config.unsafe_local,
+        )
+        node.sweep()
+        return CpuWorker(self.name, node)
+
+
+class GpuOptions(_Options):
+    """A GPU node: see `workers.gpu_node.GpuNode`."""
+
+    kind: Literal["gpu"] = "gpu"
+    services: tuple[str, ...] = ("minilm", "smollm2")
+    devices: int | None = None
+    budget_mib: int | None = None
+    link_gbps: float | None = None
+
+    def build(self, config: Settings) -> Node:
+        """Load the services and make the node."""
+        from workers.gpu_node import GpuNode
+        from workers.gpu_worker import GpuWorker
+
+        node = GpuNode(
+            node=self.name,
+            state_dir=config.state_dir,
+            services=self.services,
+            devices=self.devices,
+            budget_mib=self.budget_mib,
+            link_gbps=self.link_gbps,
+        )
+        return GpuWorker(self.name, node)
+
+
+class ApiOptions(_Options):
+    """An API node: its providers by name."""
+
+    kind: Literal["api"] = "api"
+    providers: dict[str, Provider] = {}
+
+    def build(self, config: Settings) -> Node:
+        """Make the node."""
+        return ApiNode(self.name, self.providers)
+
+
+NodeOptions = Annotated[CpuOptions | GpuOptions | ApiOptions, Field(discriminator="kind")]
+
+
+def from_environment(kind: str) -> CpuOptions | GpuOptions | ApiOptions:
+    """Read this process's options. Raises ConfigurationError naming what is wrong."""
+    adapter: TypeAdapter[CpuOptions | GpuOptions | ApiOptions] = TypeAdapter(NodeOptions)
+    try:
+        given = TypeAdapter(dict[str, object]).validate_json(os.environ.get(VARIABLE) or "{}")
+        return adapter.validate_python({"name": f"{kind}-1", **given, "kind": kind})
+    except ValidationError as error:
+        rows = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors())
+        raise ConfigurationError(f"{VARIABLE}: {rows}") from None

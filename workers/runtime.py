@@ -1,0 +1,161 @@
+"""Runs granted actions on this node: claim, apply, run, take back, end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from celery.exceptions import Ignore, Retry
+
+from tangram_tasks.context import ActionContext
+from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
+from tangram_tasks.report import ActionReport
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
+from workers.claims import Claims
+from workers.node import Applied, Node
+from workers.request import GrantRefused
+
+logger = logging.getLogger(__name__)
+
+
+class Runtime:
+    """The ActionRuntime of a worker process.
+
+    Args:
+        node: applies grants.
+        claims: the ledger's worker side.
+    """
+
+    def __init__(self, node: Node, claims: Claims) -> None:
+        self._node = node
+        self._claims = claims
+        self._lock = threading.Lock()
+        self._ended: dict[str, tuple[str, ActionReport | None]] = {}  # by grant id, until its DONE
+        self._cancelled: set[str] = set()
+
+    def claim(self, request: Any) -> None:
+        """START. Raises GrantRefused when this copy must not run."""
+        grant = _grant(request)
+        if not self._claims.start(grant.id):
+            logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
+            raise GrantRefused
+        request.tangram_claimed_at = time.time()
+
+    @contextlib.contextmanager
+    def resources(self, request: Any) -> Iterator[ActionContext]:
+        """Apply the grant around the body, time the parts, and fence the result."""
+        grant = _grant(request)
+        header = ActionHeader.model_validate(request.get(HEADER))
+        clock = _Clock(grant.granted_at)
+        applied: Applied | None = None
+        outcome = "ok"
+        try:
+            deadline = time.monotonic() + header.spec.timeout
+            with self._node.apply(request.id, header, grant, deadline) as applied:
+                clock.body_starts()
+                try:
+                    yield applied.context
+                finally:
+                    clock.body_ends()
+                self._check_overrun(request, header, deadline)
+            self._check_cancelled(request.id)
+        except BaseException as error:
+            outcome = _outcome(error)
+            raise
+        finally:
+            report = clock.report(request.task, self._node.name, header, grant, applied)
+            request.tangram_report = report.model_dump(mode="json")
+            with self._lock:
+                self._ended[grant.id] = (outcome, report)
+                self._cancelled.discard(request.id)
+            self._fence(grant)
+
+    def end(self, grant: GrantHeader, action: str, *, requeue: bool) -> None:
+        """DONE, however the action ended."""
+        with self._lock:
+            outcome, report = self._ended.pop(grant.id, ("ignored", None))
+        record = DoneRecord(grant=grant.id, action=action, outcome="requeue" if requeue else outcome, report=report)
+        if not self._claims.done(record, requeue=requeue):
+            logger.warning("action %s: grant %s was taken back before it ended", action, grant.id)
+
+    def cancel(self, action: str) -> bool:
+        """Kill a running action; its body gets ActionCancelled."""
+        known = self._node.cancel(action)
+        if known:
+            with self._lock:
+                self._cancelled.add(action)
+        return known
+
+    def _fence(self, grant: GrantHeader) -> None:
+        """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""
+        if not self._claims.holds(grant.id):
+            with self._lock:
+                self._ended.pop(grant.id, None)
+            raise GrantRefused
+
+    def _check_cancelled(self, action: str) -> None:
+        if action in self._cancelled:
+            raise ActionCancelled(f"action {action} was cancelled")
+
+    def _check_overrun(self, request: Any, header: ActionHeader, deadline: float) -> None:
+        """A body that outlives its timeout without using its resources cannot be interrupted, but does not pass."""
+        late = time.monotonic() - deadline
+        if late > 0:
+            raise ActionTimeout(
+                f"action {request.id} ({request.task}) took {late:.1f} s over {header.spec.timeout:g} s"
+            )
+
+
+class _Clock:
+    """Times one action. Wall clock: the grant was timed by another process."""
+
+    def __init__(self, granted_at: float) -> None:
+        self._granted = granted_at
+        self._start = self._end = 0.0
+
+    def body_starts(self) -> None:
+        self._start = self._end = time.time()
+
+    def body_ends(self) -> None:
+        self._end = time.time()
+
+    def report(
+        self, task: str, node: str, header: ActionHeader, grant: GrantHeader, applied: Applied | None
+    ) -> ActionReport:
+        now = time.time()
+        start, end = (self._start, self._end) if self._start else (now, now)
+        usage = applied.usage if applied else None
+        return ActionReport(
+            task=task,
+            node=node,
+            key=header.spec.demand.key,
+            units=grant.units,
+            attempts=grant.attempt,
+            queue_s=grant.queue_s,
+            sandbox_s=grant.sandbox_s,
+            overhead_s=max(0.0, start - self._granted) + max(0.0, now - end),
+            exec_s=max(0.0, end - start),
+            resize_s=usage.resize_s if usage else 0.0,
+            restore_s=usage.restore_s if usage else 0.0,
+            page_ins=usage.page_ins if usage else 0,
+            cpu_seconds=usage.cpu_seconds if usage else 0.0,
+            peak_memory=usage.peak_memory if usage else 0,
+            started_at=start,
+            ended_at=end,
+        )
+
+
+def _grant(request: Any) -> GrantHeader:
+    return GrantHeader.model_validate(request.get(GRANT_HEADER))
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, Retry):
+        return "retry"
+    if isinstance(error, Ignore):
+        return "ignored"
+    return type(error).__name__ if isinstance(error, TangramError) else "error"
