@@ -82,14 +82,15 @@ class Guardian:
 def _lines(parent: int) -> Iterator[str]:
     """Yield the owner's lines until it closes the pipe, or is gone while a fork of it keeps the pipe open."""
     pending = b""
-    while os.getppid() == parent:
-        if not select.select([0], [], [], _CHECK_PARENT)[0]:
-            continue
-        chunk = os.read(0, 65536)
-        if not chunk:
+    while True:
+        if select.select([0], [], [], _CHECK_PARENT)[0]:
+            chunk = os.read(0, 65536)
+            if not chunk:
+                return
+            *lines, pending = (pending + chunk).split(b"\n")
+            yield from (line.decode() for line in lines)
+        elif os.getppid() != parent:
             return
-        *lines, pending = (pending + chunk).split(b"\n")
-        yield from (line.decode() for line in lines)
 
 
 def main(parent: int) -> None:

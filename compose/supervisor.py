@@ -6,6 +6,7 @@ Everything else asks that thread through a queue, so its state needs no lock.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import signal
@@ -118,10 +119,9 @@ class Supervisor:
 
     def _run(self) -> None:
         while not self._closed:
-            try:
+            with contextlib.suppress(queue.Empty):
                 self._jobs.get(timeout=_POLL)()
-            except queue.Empty:
-                self._look()
+            self._look()
         while not self._jobs.empty():
             self._jobs.get()()
 
@@ -206,6 +206,7 @@ class Supervisor:
     def _close(self) -> None:
         for stage in sorted({child.spec.stage for child in self._children.values()}, reverse=True):
             self._stop([child for child in self._children.values() if child.spec.stage == stage])
+        self._children.clear()
         self._closed = True
 
     def _stop(self, children: Iterable[_Child]) -> None:

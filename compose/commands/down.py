@@ -16,7 +16,8 @@ _LIMIT = 60.0  # seconds that `up` gets to stop
 def down() -> None:
     """Stop a running `tangram up`, clean up.
 
-    It is found by the state folder; containers that it left behind are removed. The folder is TANGRAM_STATE_DIR. Nothing to stop is not an error.
+    It is found by the state folder, TANGRAM_STATE_DIR; containers that it left behind are removed.
+    Nothing to stop is not an error.
     """
     from compose.containers import remove_containers
     from compose.state_dir import StateDir

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def status(output: str) -> None:
     """Show what runs and what waits.
 
-    That is the leader, the nodes with the age of their heartbeat, and the numbers of actions. Exit code 1 says that nothing runs.
+    That is the leader, the nodes with the age of their heartbeat, and the numbers of actions.
+    Exit code 1 says that nothing runs.
     """
     import redis
 

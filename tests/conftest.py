@@ -1,0 +1,74 @@
+"""Services that tests need. With CI=true a missing one fails the test; elsewhere it is skipped with the reason."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+import redis
+
+from compose.broker import throwaway_broker
+from tangram_tasks.errors import TangramError
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a failed random run be repeated."""
+    parser.addoption("--seed", type=int, default=None, help="Seed of tests that draw when and what to kill.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed once, so that the header can name it."""
+    if config.option.seed is None:
+        config.option.seed = random.SystemRandom().randrange(2**32)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how to repeat the run."""
+    return f"seed: {config.option.seed} (repeat with --seed)"
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test, or fail it with CI=true."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}, and CI=true wants everything to be tested")
+    pytest.skip(reason)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Return the generator of a test that draws; the same one again with the same --seed."""
+    return random.Random(f"{request.config.option.seed} {request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the URL of a private server with a password; all tests of a session share it."""
+    try:
+        with throwaway_broker(tmp_path_factory.mktemp("redis")) as url:
+            yield url
+    except TangramError as error:
+        unavailable(f"no Redis: {error}")
+
+
+@pytest.fixture
+def clean_redis_url(redis_url: str) -> str:
+    """Return the same URL, with every database emptied."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+    return redis_url
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> str:
+    """Return the version of a Docker engine that answers."""
+    docker = pytest.importorskip("docker")
+    try:
+        client = docker.from_env(timeout=10)
+        version: str = client.version()["Version"]
+    except docker.errors.DockerException as error:
+        unavailable(f"no Docker engine answers: {error}")
+    client.close()
+    return version
