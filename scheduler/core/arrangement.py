@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from scheduler.core.events import Action
 
-#: Work limit of one table, in cells of one size each. An elastic candidate past it counts at its minimum size;
-#: the ones before it, and every prefix that ends there, stay exact. Reached by about 150 of them on 256 units.
-MAX_CELLS = 80_000
+#: Work limit of one table, in cells of one size each: about 60 elastic candidates of five sizes on 256 units, 3 ms.
+#: An elastic candidate past it counts at its smallest size; every prefix that ends before it stays exact.
+MAX_CELLS = 60_000
 
 Choice = tuple[int, int]
 
@@ -102,11 +102,15 @@ class Arrangement:
 
 def _next_row(previous: list[int], choices: list[Choice], length: int) -> list[int]:
     previous = previous[:length] + previous[-1:] * (length - len(previous))
-    smallest, duration = choices[0]
-    row = [total + duration for total in previous]
+    smallest, longest = choices[0]
+    row = [total + longest for total in previous]
     for size, duration in choices[1:]:
         shift = size - smallest
         if shift >= length:
             break
-        row[shift:] = map(min, row[shift:], [total + duration for total in previous[: length - shift]])
+        # A comprehension, not map(min, ...): a third of the time, and this line is most of a decision's cost.
+        row[shift:] = [
+            best if best < (other := total + duration) else other
+            for best, total in zip(row[shift:], previous, strict=False)
+        ]
     return row

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from scheduler.core.candidates import Group, groups
 from scheduler.core.completion import Running
-from scheduler.core.eviction import Objective, keep
 from scheduler.core.events import Action
+from scheduler.core.eviction import Objective, keep
 
 
 @dataclass(frozen=True, slots=True)

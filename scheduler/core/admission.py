@@ -1,0 +1,177 @@
+"""Admission: the scheduler as a state machine. Events in, decisions out, no clock and no I/O.
+
+Invariants:
+- an action holds at most one grant at a time, and never while it waits;
+- what is granted in a domain never exceeds its capacity, unless the capacity shrank or was restored too small;
+- whoever waits in a domain is served by the policy in the order (-priority, seq);
+- the same events give the same decisions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from scheduler.core.domain import API_PREFIX, in_words
+from scheduler.core.events import (
+    Cancelled,
+    CloseSandbox,
+    Decision,
+    Event,
+    Grant,
+    NodeJoined,
+    NodeLost,
+    OpenSandbox,
+    RefuseSandbox,
+    Reject,
+    Released,
+    Restored,
+    SandboxReady,
+    Submitted,
+    Tick,
+    TrajectoryClosed,
+    TrajectoryOpened,
+    TrajectoryRestored,
+)
+from scheduler.core.placement import Placement
+from scheduler.core.policy import make_policy
+from scheduler.core.views import Holdings, WaitingAction, holdings, waiting_actions
+from scheduler.core.waiting import Waiter
+
+ActionEvent = Submitted | Restored | Released | Cancelled | Tick
+NodeEvent = NodeJoined | NodeLost
+TrajectoryEvent = TrajectoryOpened | TrajectoryRestored | SandboxReady | TrajectoryClosed
+
+
+class Admission:
+    """Gates and sizes actions.
+
+    Args:
+        policy: which policy decides in each domain; see `scheduler.core.policy.POLICIES`.
+        depth: how many waiting actions behind the candidates a decision may look at.
+
+    Raises:
+        ValueError: there is no such policy, or `depth` is negative.
+    """
+
+    def __init__(self, policy: str = "paper", depth: int = 16) -> None:
+        self._policy = make_policy(policy, depth)
+        self._places = Placement()
+        self._now = 0
+
+    def handle(self, event: Event) -> list[Decision]:
+        """Take in one event and return everything that follows from it.
+
+        An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
+        tokens away. Unknown ids in Released, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known ones in
+        Submitted, Restored and the opening of trajectories, change nothing.
+
+        Raises:
+            ValueError: an action's fields contradict each other; nothing has changed then.
+        """
+        self._now = max(self._now, event.at)
+        if event.at < self._now:
+            event = replace(event, at=self._now)
+        decisions = self._take_in(event)
+        decisions += [self._too_late(waiter) for waiter in self._places.room.expired(self._now)]
+        decisions += [OpenSandbox(trajectory, node) for trajectory, node in self._places.trajectories.place()]
+        decisions += self._grant()
+        return decisions
+
+    def next_wake(self, now: int) -> int | None:
+        """Return the earliest ms, `now` or later, at which a Tick would change something, or None.
+
+        That is a deadline of somebody who waits, or the refill of tokens for the head of a provider's queue.
+        """
+        moments = [domain.wake() for domain in self._places.domains()]
+        earliest = min((at for at in [*moments, self._places.room.next_deadline()] if at is not None), default=None)
+        return None if earliest is None else max(now, earliest)
+
+    def waiting(self) -> list[WaitingAction]:
+        """Return everybody who waits, with place and position."""
+        return waiting_actions(self._places.domains(), self._places.room)
+
+    def holdings(self) -> list[Holdings]:
+        """Return what each domain has and has given."""
+        return [holdings(domain) for domain in self._places.domains()]
+
+    def validate(self) -> None:
+        """Raise AssertionError, naming the book that is off, if the books do not add up."""
+        self._places.validate()
+
+    def _take_in(self, event: Event) -> list[Decision]:
+        if isinstance(event, ActionEvent):
+            return self._action(event)
+        if isinstance(event, TrajectoryEvent):
+            return self._trajectory(event)
+        refusals = self._places.join(event) if isinstance(event, NodeJoined) else self._places.lose(event.node)
+        return [*refusals, *self._refuse_sandboxes()]
+
+    def _action(self, event: ActionEvent) -> list[Decision]:
+        places = self._places
+        match event:
+            case Submitted():
+                refusal = None if places.knows(event.action.id) else places.submit(event.action)
+                return [] if refusal is None else [refusal]
+            case Restored():
+                places.restore(event)
+            case Released():
+                places.release(event.action)
+            case Cancelled():
+                places.room.remove(event.action)
+            case Tick():
+                pass
+            case _:
+                assert_never(event)
+        return []
+
+    def _trajectory(self, event: TrajectoryEvent) -> list[Decision]:
+        places, name = self._places, event.trajectory
+        match event:
+            case TrajectoryOpened():
+                places.trajectories.open(name, event.memory)
+                return self._refuse_sandboxes()
+            case TrajectoryRestored():
+                places.trajectories.restore(name, event.memory, event.node, event.ready)
+            case SandboxReady():
+                trajectory = places.trajectories.get(name)
+                if trajectory is not None and trajectory.node is not None:
+                    trajectory.ready = True
+                    return list(places.seat(name))
+            case TrajectoryClosed():
+                trajectory = places.trajectories.close(name)
+                if trajectory is not None:
+                    order = [] if trajectory.node is None else [CloseSandbox(name, trajectory.node)]
+                    return [*order, *places.abandon(name, event.reason)]
+            case _:
+                assert_never(event)
+        return []
+
+    def _refuse_sandboxes(self) -> list[Decision]:
+        decisions: list[Decision] = []
+        for trajectory, why in self._places.trajectories.impossible():
+            self._places.trajectories.close(trajectory)
+            decisions += [RefuseSandbox(trajectory, why), *self._places.abandon(trajectory, why)]
+        return decisions
+
+    def _too_late(self, waiter: Waiter) -> Reject:
+        action, domain = waiter.action, waiter.domain
+        self._places.room.remove(action.id)
+        where = "has no place yet" if domain is None else f"finds {in_words(domain.free(self._now))} on {domain.name}"
+        return Reject(
+            action.id,
+            "quota_exhausted" if action.key.startswith(API_PREFIX) else "no_capacity",
+            f"action {action.id} has waited {self._now - action.arrival} ms for {in_words(action.demand)}, its"
+            f" max_queue, and {where}: try again later or allow a longer max_queue",
+        )
+
+    def _grant(self) -> list[Decision]:
+        decisions: list[Decision] = []
+        for domain in self._places.domains():
+            if not domain.due(self._now):
+                continue
+            for action, node, units in domain.decide(self._now, self._policy):
+                self._places.room.forget(action.id)
+                self._places.grants[action.id] = domain
+                decisions.append(Grant(action.id, node, units))
+        return decisions

@@ -1,0 +1,114 @@
+"""Trajectories: which node each one's sandbox lives on, and who still waits for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.core.cpu import CpuNode
+from scheduler.core.domain import MEMORY
+from scheduler.core.pool import NodePool
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """One trajectory.
+
+    Args:
+        id: its id.
+        memory: MiB of its sandbox.
+        node: where the sandbox lives; None until there is room for it.
+        ready: whether the sandbox is up.
+    """
+
+    id: str
+    memory: int
+    node: str | None = None
+    ready: bool = False
+
+
+class Trajectories:
+    """All open trajectories, and the memory their sandboxes hold.
+
+    Args:
+        pool: the CPU nodes.
+    """
+
+    def __init__(self, pool: NodePool[CpuNode]) -> None:
+        self._pool = pool
+        self._known: dict[str, Trajectory] = {}
+        self._unplaced: dict[str, Trajectory] = {}
+
+    def get(self, name: str) -> Trajectory | None:
+        """Return an open trajectory, or None."""
+        return self._known.get(name)
+
+    def open(self, name: str, memory: int) -> None:
+        """Let a trajectory wait for a node. One that is open already stays as it is."""
+        if name not in self._known:
+            self._known[name] = self._unplaced[name] = Trajectory(name, memory)
+
+    def restore(self, name: str, memory: int, node: str, ready: bool) -> None:
+        """Enter a trajectory that lives on `node` already, which may not have joined yet."""
+        if name in self._known:
+            return
+        self._known[name] = Trajectory(name, memory, node, ready)
+        if node in self._pool.nodes:
+            self._pool.nodes[node].reserve(name, memory)
+
+    def close(self, name: str) -> Trajectory | None:
+        """Forget a trajectory and give its memory back. Returns it, or None if it is not known."""
+        self._unplaced.pop(name, None)
+        trajectory = self._known.pop(name, None)
+        if trajectory is not None and trajectory.node in self._pool.nodes:
+            self._pool.nodes[trajectory.node].unreserve(name)
+        return trajectory
+
+    def place(self) -> Iterator[tuple[str, str]]:
+        """Reserve memory first come, first served, on the node with most of it free. Yields (trajectory, node)."""
+        while self._unplaced:
+            trajectory = next(iter(self._unplaced.values()))
+            able = [node for node in self._pool.domains() if node.free_memory >= trajectory.memory]
+            if not able:
+                return  # nobody overtakes: a large sandbox would otherwise wait for ever
+            node = max(able, key=lambda node: node.free_memory)
+            node.reserve(trajectory.id, trajectory.memory)
+            trajectory.node = node.name
+            del self._unplaced[trajectory.id]
+            yield trajectory.id, node.name
+
+    def impossible(self) -> list[tuple[str, str]]:
+        """Return (trajectory, why) for those whose memory no node that is present could ever hold."""
+        rows = [
+            (name, self._pool.too_big(f"trajectory {name}", {MEMORY: trajectory.memory}))
+            for name, trajectory in self._unplaced.items()
+        ]
+        return [(name, why) for name, why in rows if why is not None]
+
+    def node_joined(self, node: str) -> list[str]:
+        """Reserve memory for restored trajectories of a node. Returns all trajectories that live there."""
+        here = self._on(node)
+        for trajectory in here:
+            if trajectory.id not in self._pool.nodes[node].sandboxes:
+                self._pool.nodes[node].reserve(trajectory.id, trajectory.memory)
+        return [trajectory.id for trajectory in here]
+
+    def node_lost(self, node: str) -> list[str]:
+        """Forget all trajectories that lived on a node that has left the pool. Returns them."""
+        gone = [trajectory.id for trajectory in self._on(node)]
+        for name in gone:
+            del self._known[name]
+        return gone
+
+    def validate(self) -> None:
+        """Raise AssertionError if the books do not add up."""
+        for node in self._pool.domains():
+            here = {trajectory.id: trajectory.memory for trajectory in self._on(node.name)}
+            assert node.sandboxes == here, (
+                f"node {node.name}: memory is held for {node.sandboxes}, but {here} live there"
+            )
+        unplaced = {name for name, trajectory in self._known.items() if trajectory.node is None}
+        assert self._unplaced.keys() == unplaced, f"trajectories {unplaced} have no node, {list(self._unplaced)} wait"
+
+    def _on(self, node: str) -> list[Trajectory]:
+        return [trajectory for trajectory in self._known.values() if trajectory.node == node]

@@ -1,0 +1,66 @@
+"""What a status page shows: who waits where, and who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scheduler.core.domain import Domain
+from scheduler.core.fcfs import order
+from scheduler.core.waiting import WaitingRoom
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingAction:
+    """One action that waits.
+
+    Args:
+        action: its id.
+        domain: the node or "api:NAME" where it queues; None while its sandbox is not ready or its pool has no node.
+        position: its place there, or among those that queue nowhere; 1 is next.
+    """
+
+    action: str
+    domain: str | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What one domain has and has given.
+
+    Args:
+        domain: the node or "api:NAME".
+        capacity: units and MiB by resource.
+        granted: what actions and sandboxes hold of it.
+        running: how many actions hold a grant there.
+        waiting: how many queue there.
+    """
+
+    domain: str
+    capacity: Mapping[str, int]
+    granted: Mapping[str, int]
+    running: int
+    waiting: int
+
+
+def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[WaitingAction]:
+    """Return everybody who waits, domain by domain, then those who queue nowhere."""
+    rows = [
+        WaitingAction(action.id, domain.name, position)
+        for domain in domains
+        for position, action in enumerate(domain.queue, 1)
+    ]
+    aside = sorted((waiter.action for waiter in room if waiter.domain is None), key=order)
+    return rows + [WaitingAction(action.id, None, position) for position, action in enumerate(aside, 1)]
+
+
+def holdings(domain: Domain) -> Holdings:
+    """Return the figures of one domain."""
+    return Holdings(
+        domain=domain.name,
+        capacity=dict(domain.capacity),
+        granted=dict(domain.used),
+        running=len(domain.running),
+        waiting=len(domain.queue),
+    )
