@@ -8,10 +8,10 @@ import time
 from pydantic import TypeAdapter, ValidationError
 
 from scheduler.books import Books
-from scheduler.core.events import Cancelled, Released, SandboxReady, Submitted, Tick, TrajectoryClosed, TrajectoryOpened
+from scheduler.core.events import Cancelled, SandboxReady, Submitted, Tick, TrajectoryClosed, TrajectoryOpened
 from scheduler.decisions import act
 from scheduler.entries import Entry, Timer
-from scheduler.intake import admit, undo_unstarted
+from scheduler.intake import admit, end_grant, undo_unstarted
 from scheduler.ledger import CANCEL_MEMORY, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import lose_node
@@ -71,7 +71,7 @@ class Desk:
         for stream, rows in ((keys.control, inbox.control), (keys.events, inbox.events), (keys.done, inbox.done)):
             books.batch.read(stream, (entry for entry, _ in rows))
         await books.commit()
-        return LIMIT in map(len, (inbox.messages, inbox.done, inbox.control, inbox.events))
+        return any(len(rows) == LIMIT for rows in (inbox.messages, inbox.done, inbox.control, inbox.events))
 
     def seconds_to_next_look(self) -> float:
         """How long nothing will be due, unless something arrives."""
@@ -156,8 +156,7 @@ class Desk:
         entry = books.entries.by_grant.get(record.grant)
         if entry is None:
             return
-        books.entries.forget(entry)
-        books.feed(Released(at=books.clock(), action=record.action))
+        end_grant(books, entry)
         if record.outcome == "requeue":
             raw = await books.ledger.client.hget(books.ledger.keys.pending, str(entry.seq))
             if raw is not None:

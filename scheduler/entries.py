@@ -15,13 +15,24 @@ Timer = Literal["eta", "expires", "start_lease"]
 
 @dataclass(slots=True)
 class Entry:
-    """One action between publish and end. `arrival` is in ms."""
+    """One action between publish and end.
+
+    Args:
+        seq: place in the order of arrival.
+        envelope: its message.
+        arrival: ms.
+        grant: the grant it holds, if it does.
+        record: that grant in the ledger.
+        successor: its next message. A retry (or a replacement) is published under the same id before the grant of
+            the try that ends is given back.
+    """
 
     seq: int
     envelope: Envelope
     arrival: int
     grant: str | None = None
     record: GrantRecord | None = None
+    successor: Entry | None = None
 
     def as_action(self) -> Action:
         """Return what the core needs to know of it."""
@@ -51,7 +62,7 @@ class Entries:
     timers: list[tuple[int, str, Timer]] = field(default_factory=list)
 
     def add(self, entry: Entry) -> bool:
-        """Add a waiting entry; False if its action is known already (a copy)."""
+        """Add a waiting entry; False if its action is known already."""
         if entry.envelope.action in self.by_action:
             return False
         self.by_action[entry.envelope.action] = entry

@@ -13,7 +13,7 @@ from tangram_tasks.errors import InvalidAction
 logger = logging.getLogger(__name__)
 
 
-async def admit(books: Books, seq: int, raw: bytes, *, arrival: int | None = None) -> None:
+async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None = None) -> None:
     """Take one pending message into the books.
 
     Args:
@@ -34,10 +34,12 @@ async def admit(books: Books, seq: int, raw: bytes, *, arrival: int | None = Non
     if envelope.action in books.cancelled:
         await books.outcomes.revoke(envelope, "cancelled")
         books.batch.drop(seq)
-    elif not books.entries.add(entry):
-        books.batch.drop(seq)  # a second copy of a message that is in the books
-    else:
+    elif books.entries.add(entry):
         submit(books, entry)
+    elif (known := books.entries.by_action[envelope.action]).grant is not None and known.successor is None:
+        known.successor = entry  # a retry: it waits for the end of the try that published it
+    else:
+        books.batch.drop(seq)  # a second copy of a message that waits
 
 
 def submit(books: Books, entry: Entry) -> None:
@@ -51,7 +53,16 @@ def submit(books: Books, entry: Entry) -> None:
         books.feed(Submitted(at=now, action=entry.as_action()))
 
 
-async def _refuse(books: Books, seq: int, raw: bytes, error: BadMessage) -> None:
+def end_grant(books: Books, entry: Entry) -> None:
+    """Forget an action whose grant ended in the ledger; its retry, if it published one, is next."""
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+    if entry.successor is not None:
+        books.entries.add(entry.successor)
+        submit(books, entry.successor)
+
+
+async def _refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
     logger.warning("refused message %s: %s", error.action or "without an id", error)
     if error.action is not None:
         await books.outcomes.fail_unreadable(error.action, InvalidAction(f"the message was refused: {error}"))

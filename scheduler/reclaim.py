@@ -6,9 +6,8 @@ import logging
 
 from scheduler.books import Books
 from scheduler.core.events import NodeLost as NodeLostEvent
-from scheduler.core.events import Released
 from scheduler.entries import Entry
-from scheduler.intake import resubmit
+from scheduler.intake import end_grant, resubmit
 from tangram_tasks.errors import NodeLost
 from tangram_tasks.wire import NodeRecord, node_queue
 
@@ -49,7 +48,7 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
     if grant is None:
         return
     attempts = envelope.header.attempts + int(started)
-    over = started and await books.outcomes.finished(envelope.action)
+    over = entry.successor is not None or (started and await books.outcomes.finished(envelope.action))
     again = not spec.sandbox and (not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts))
     raw = envelope.readmitted(attempts) if again and not over else ""
     await books.commit()
@@ -62,8 +61,7 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
         return
     if not over:
         await books.outcomes.fail(envelope, NodeLost(_epitaph(entry, attempts)))
-    books.entries.forget(entry)
-    books.feed(Released(at=books.clock(), action=envelope.action))
+    end_grant(books, entry)
 
 
 def _epitaph(entry: Entry, attempts: int) -> str:

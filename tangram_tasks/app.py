@@ -9,17 +9,18 @@ from typing import Any
 
 import redis
 from celery import Celery
-from kombu.exceptions import EncodeError
+from kombu.exceptions import EncodeError, OperationalError
+from redis.exceptions import RedisError
 
 from tangram_tasks.action import ActionSpec, declare
 from tangram_tasks.context import ActionRuntime
-from tangram_tasks.control import ActionControl
-from tangram_tasks.errors import InvalidAction
+from tangram_tasks.control import ActionControl, stream_entry
+from tangram_tasks.errors import BrokerUnavailable, InvalidAction
 from tangram_tasks.publisher import admission_options
-from tangram_tasks.settings import Settings, broker_url, settings
+from tangram_tasks.settings import Settings, broker_url, settings, without_password
 from tangram_tasks.task import ActionTask, sandbox_parameter
 from tangram_tasks.trajectory import Trajectory
-from tangram_tasks.wire import ADMISSION_QUEUE, ActionHeader, Keys
+from tangram_tasks.wire import ActionHeader, ControlMessage, Keys
 
 #: Result keys live in the same Redis; this prefix makes Celery load our backend class.
 _BACKEND = "tangram_tasks.backend:TangramBackend+"
@@ -39,8 +40,8 @@ class TangramApp(Celery):
         BrokerUnavailable: no URL was given and no embedded broker runs.
     """
 
-    control_cls = ActionControl
-    task_cls = ActionTask
+    control_cls: Any = ActionControl
+    task_cls: Any = ActionTask
 
     def __init__(
         self,
@@ -65,7 +66,9 @@ class TangramApp(Celery):
     @cached_property
     def redis(self) -> redis.Redis:
         """A client of the deployment's Redis; answers are bytes."""
-        return redis.Redis.from_url(self.url, socket_timeout=30, socket_connect_timeout=5, health_check_interval=25)
+        connect: Any = redis.Redis.from_url  # redis leaves it untyped
+        client: redis.Redis = connect(self.url, socket_timeout=30, socket_connect_timeout=5, health_check_interval=25)
+        return client
 
     def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a function as an action; use as `@app.action(cpu=2)`.
@@ -79,7 +82,8 @@ class TangramApp(Celery):
 
         def decorate(run: Callable[..., Any]) -> ActionTask:
             celery_options, spec = split_options(run, options)
-            task: ActionTask = self.task(**celery_options, spec=spec, typing=False)(run)
+            declare_task: Any = self.task
+            task: ActionTask = declare_task(**celery_options, spec=spec, typing=False)(run)
             return task
 
         return decorate if function is None else decorate(function)
@@ -95,7 +99,9 @@ class TangramApp(Celery):
         """
         return Trajectory(self, **options)
 
-    def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+    def send_task(  # type: ignore[override]  # Celery's own options pass through unchanged
+        self, name: str, args: Any = None, kwargs: Any = None, **options: Any
+    ) -> Any:
         """Send a task; an action goes to the admission queue with its demand in the header.
 
         This is the one place every publish passes: delay, signatures, groups, chords, retries, sends by name.
@@ -112,6 +118,22 @@ class TangramApp(Celery):
             return super().send_task(name, args, kwargs, **admission_options(name, header, options))
         except EncodeError as error:
             raise InvalidAction(f"{name}: its arguments cannot be sent as JSON: {error}") from error
+        except OperationalError as error:
+            raise self.unavailable(error) from error
+
+    def send_control(self, *messages: ControlMessage) -> None:
+        """Tell the scheduler something. Raises BrokerUnavailable."""
+        pipeline = self.redis.pipeline(transaction=False)
+        for message in messages:
+            pipeline.xadd(self.keys.control, stream_entry(message))
+        try:
+            pipeline.execute()
+        except (RedisError, OSError) as error:
+            raise self.unavailable(error) from error
+
+    def unavailable(self, error: Exception) -> BrokerUnavailable:
+        """Return the error that says that the broker does not answer, without its password."""
+        return BrokerUnavailable(f"the broker {without_password(self.url)} does not answer: {error}")
 
 
 def split_options(run: Callable[..., Any], options: dict[str, Any]) -> tuple[dict[str, Any], ActionSpec]:
@@ -133,7 +155,6 @@ def _celery_settings(config: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "task_default_queue": "tangram.plain",
         "task_create_missing_queues": True,
-        "task_routes": {},
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
         "task_track_started": False,
@@ -151,5 +172,6 @@ def _celery_settings(config: Settings) -> dict[str, Any]:
         },
         "result_expires": config.result_expires,
         "worker_hijack_root_logger": False,
-        "tangram_admission_queue": ADMISSION_QUEUE,
+        "broker_connection_timeout": 4.0,
+        "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0.2},
     }

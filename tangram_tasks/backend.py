@@ -13,7 +13,8 @@ class TangramBackend(RedisBackend):
     """Stores each result with its ActionReport under the key "tangram"."""
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> dict[str, Any]:
-        meta: dict[str, Any] = super()._get_result_meta(result, state, traceback, request, **options)
+        base: Any = super()  # a private method that celery-types leaves out
+        meta: dict[str, Any] = base._get_result_meta(result, state, traceback, request, **options)
         report = getattr(request, "tangram_report", None)
         if report is not None:
             meta[REPORT] = report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from celery.app.control import Control
@@ -10,7 +10,7 @@ from celery.app.control import Control
 from tangram_tasks.wire import CancelAction, ControlMessage
 
 
-def stream_entry(message: ControlMessage) -> dict[str, str]:
+def stream_entry(message: ControlMessage) -> dict[Any, Any]:
     """Return a control message as the fields of one stream entry."""
     return {"m": message.model_dump_json()}
 
@@ -18,11 +18,9 @@ def stream_entry(message: ControlMessage) -> dict[str, str]:
 class ActionControl(Control):
     """`revoke` also tells the scheduler, which forgets the action if it waits and has it killed if it runs."""
 
-    def revoke(self, task_id: str | Iterable[str], *args: Any, **options: Any) -> Any:
+    def revoke(self, task_id: str | Sequence[str], *args: Any, **options: Any) -> Any:
         """Revoke by task id; the arguments are Celery's."""
+        app: Any = self.app
         ids = [task_id] if isinstance(task_id, str) else list(task_id)
-        pipeline = self.app.redis.pipeline(transaction=False)
-        for action in ids:
-            pipeline.xadd(self.app.keys.control, stream_entry(CancelAction(action=action)))
-        pipeline.execute()
-        return super().revoke(task_id, *args, **options)
+        app.send_control(*(CancelAction(action=action) for action in ids))
+        return super().revoke(ids, *args, **options)

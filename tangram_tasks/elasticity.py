@@ -43,9 +43,6 @@ class Amdahl(_Curve):
     kind: Literal["amdahl"] = "amdahl"
     serial: float = Field(ge=0.0, le=1.0)
 
-    def __init__(self, serial: float, kind: Literal["amdahl"] = "amdahl") -> None:
-        super().__init__(serial=serial, kind=kind)
-
     def efficiency(self, units: int) -> float:
         """Return 1 / (serial * m + 1 - serial)."""
         return 1.0 / (self.serial * units + 1.0 - self.serial)
@@ -61,9 +58,6 @@ class Table(_Curve):
 
     kind: Literal["table"] = "table"
     speedup: dict[int, float]
-
-    def __init__(self, speedup: dict[int, float], kind: Literal["table"] = "table") -> None:
-        super().__init__(speedup=speedup, kind=kind)
 
     @field_validator("speedup")
     @classmethod

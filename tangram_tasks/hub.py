@@ -20,11 +20,10 @@ from redis.exceptions import RedisError
 
 from tangram_tasks.backend import REPORT
 from tangram_tasks.control import stream_entry
-from tangram_tasks.errors import ActionCancelled, BrokerUnavailable
+from tangram_tasks.errors import ActionCancelled
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.settings import without_password
-from tangram_tasks.wire import ADMISSION_QUEUE, CancelAction
+from tangram_tasks.wire import ADMISSION_QUEUE, CancelAction, ControlMessage
 
 if TYPE_CHECKING:
     from tangram_tasks.app import TangramApp
@@ -77,7 +76,7 @@ class ActionHandle:
 
     async def cancel(self) -> None:
         """Ask for the action to be cancelled, waiting or running; awaiting it then raises ActionCancelled."""
-        await self._hub.control(stream_entry(CancelAction(action=self.id)))
+        await self._hub.control(CancelAction(action=self.id))
 
     @property
     def done(self) -> bool:
@@ -125,12 +124,12 @@ class Hub:
             raise
         return ActionHandle(self, result.id, meta)
 
-    async def control(self, entry: dict[Any, Any]) -> None:
-        """Send a control message to the scheduler. Raises BrokerUnavailable."""
+    async def control(self, message: ControlMessage) -> None:
+        """Tell the scheduler something. Raises BrokerUnavailable."""
         try:
-            await self._client.xadd(self._app.keys.control, entry)
+            await self._client.xadd(self._app.keys.control, stream_entry(message))
         except (RedisError, OSError) as error:
-            raise self._unavailable(error) from error
+            raise self._app.unavailable(error) from error
 
     def outcome(self, meta: dict[str, Any]) -> Any:
         """Return the result in Celery's metadata, or raise the error in it."""
@@ -168,7 +167,8 @@ class Hub:
                     batch.append(self._outbox.get_nowait())
                 await self._flush(batch)
         finally:
-            await _quietly(self._pubsub.aclose(), self._client.aclose())
+            pubsub: Any = self._pubsub  # redis leaves this one method untyped
+            await _quietly(pubsub.aclose(), self._client.aclose())
 
     async def _flush(self, batch: list[tuple[str, str, asyncio.Future[None]]]) -> None:
         try:
@@ -178,14 +178,11 @@ class Hub:
         except (RedisError, OSError) as error:
             for _, _, sent in batch:
                 if not sent.done():
-                    sent.set_exception(self._unavailable(error))
+                    sent.set_exception(self._app.unavailable(error))
             return
         for _, _, sent in batch:
             if not sent.done():
                 sent.set_result(None)
-
-    def _unavailable(self, error: Exception) -> BrokerUnavailable:
-        return BrokerUnavailable(f"the broker {without_password(self._app.url)} does not answer: {error}")
 
     # -- results
 
@@ -208,7 +205,7 @@ class Hub:
                     await self._fetch(fresh)
                     fresh = []
             except (RedisError, OSError) as error:
-                logger.warning("results: %s; trying again", self._unavailable(error))
+                logger.warning("results: %s; trying again", self._app.unavailable(error))
                 await asyncio.sleep(0.5)
 
     async def _resync_loop(self) -> None:
@@ -217,7 +214,7 @@ class Hub:
             try:
                 await self._fetch(list(self._waiting))
             except (RedisError, OSError) as error:
-                logger.warning("results: %s; trying again", self._unavailable(error))
+                logger.warning("results: %s; trying again", self._app.unavailable(error))
 
     async def _fetch(self, actions: Iterable[str]) -> None:
         keys = [self._channel(action) for action in actions if action in self._waiting]
@@ -226,8 +223,8 @@ class Hub:
                 if payload is not None:
                     await self._resolve(payload)
 
-    async def _resolve(self, payload: bytes) -> None:
-        meta = self._app.backend.decode(payload)
+    async def _resolve(self, payload: bytes | str) -> None:
+        meta = self._app.backend.decode(payload if isinstance(payload, bytes) else payload.encode())
         if meta["status"] not in states.READY_STATES:
             return
         future = self._waiting.pop(meta["task_id"], None)

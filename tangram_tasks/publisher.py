@@ -70,7 +70,7 @@ def _as_sizes(name: str, asked: Sizes) -> tuple[int, ...]:
         raise InvalidAction(f"{name} must be a number of units or the allowed ones, not {asked!r}") from None
 
 
-class EnvelopeProducer(Producer):  # type: ignore[misc]  # kombu's Producer is untyped
+class EnvelopeProducer(Producer):
     """A producer that keeps the finished envelope instead of sending it, for publishing many in one pipeline.
 
     It borrows an in-memory channel, which builds the same envelope as the Redis one.
@@ -83,7 +83,7 @@ class EnvelopeProducer(Producer):  # type: ignore[misc]  # kombu's Producer is u
     def _publish(self, body: Any, priority: Any, content_type: Any, content_encoding: Any, headers: Any,
                  properties: Any, routing_key: Any, mandatory: Any, immediate: Any, exchange: Any,
                  *rest: Any, **options: Any) -> None:  # fmt: skip
-        channel = self.channel
+        channel: Any = self.channel
         message = channel.prepare_message(body, priority, content_type, content_encoding, headers, properties)
         channel._inplace_augment_message(message, exchange, routing_key)
         self.envelope = dumps(message)

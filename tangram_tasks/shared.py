@@ -16,7 +16,8 @@ def shared_action(**options: Any) -> Callable[[Callable[..., Any]], ActionTask]:
 
     def decorate(run: Callable[..., Any]) -> ActionTask:
         celery_options, spec = split_options(run, options)
-        task: ActionTask = shared_task(base=ActionTask, **celery_options, spec=spec, typing=False)(run)
+        declare_task: Any = shared_task
+        task: ActionTask = declare_task(base=ActionTask, **celery_options, spec=spec, typing=False)(run)
         return task
 
     return decorate

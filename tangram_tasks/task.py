@@ -34,7 +34,7 @@ def sandbox_parameter(run: Callable[..., Any], *, bound: bool = False) -> bool:
     return names[:1] == [_SANDBOX]
 
 
-class ActionTask(Task):  # type: ignore[misc]  # celery-types leaves Task generic
+class ActionTask(Task[Any, Any]):
     """A task with a demand. `spec` is None for a plain Celery task, which is published as ever."""
 
     abstract = True
@@ -143,7 +143,8 @@ class BoundAction:
 
     async def asubmit(self, *args: Any, **kwargs: Any) -> ActionHandle:
         """Publish, and return a handle as soon as the broker has the message."""
-        return await hub_of(self._task.app).submit(self._task, args, kwargs, self._options)
+        app: Any = self._task.app
+        return await hub_of(app).submit(self._task, args, kwargs, self._options)
 
     async def adelay(self, *args: Any, **kwargs: Any) -> Any:
         """Publish and await the result; cancelling the await cancels the action."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from pydantic import ValidationError
 
-from tangram_tasks.control import stream_entry
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.hub import hub_of
 from tangram_tasks.publisher import current_trajectory
@@ -83,9 +82,6 @@ class Trajectory:
     def __repr__(self) -> str:
         return f"<Trajectory {self.id}>"
 
-    def _entries(self) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        return stream_entry(self._order), stream_entry(CloseTrajectory(trajectory=self.id))
-
     def _enter(self) -> Self:
         self._token = current_trajectory.set(self.id)
         return self
@@ -96,19 +92,19 @@ class Trajectory:
             self._token = None
 
     def __enter__(self) -> Self:
-        self._app.redis.xadd(self._app.keys.control, self._entries()[0])
+        self._app.send_control(self._order)
         return self._enter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._leave()
-        self._app.redis.xadd(self._app.keys.control, self._entries()[1])
+        self._app.send_control(CloseTrajectory(trajectory=self.id))
 
     async def __aenter__(self) -> Self:
-        await hub_of(self._app).control(self._entries()[0])
+        await hub_of(self._app).control(self._order)
         return self._enter()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._leave()
-        await hub_of(self._app).control(self._entries()[1])
+        await hub_of(self._app).control(CloseTrajectory(trajectory=self.id))

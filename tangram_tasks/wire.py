@@ -6,14 +6,14 @@ the publisher. `tangram_grant` says what it got; only the scheduler writes it, a
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tangram_tasks.action import ActionSpec
 from tangram_tasks.report import ActionReport
 
-VERSION = 1
+VERSION: Final = 1
 HEADER = "tangram"
 GRANT_HEADER = "tangram_grant"
 ADMISSION_QUEUE = "tangram.admission"

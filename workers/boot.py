@@ -54,7 +54,8 @@ def install(app: TangramApp, node: Node) -> Announcer:
     generation = uuid4().hex[:12]
     runtime = Runtime(node, Claims(app.redis, app.keys, generation))
     app.runtime = runtime
-    ActionTask.Request = ActionRequest
+    task_class: Any = ActionTask
+    task_class.Request = ActionRequest
     announcer = Announcer(app.redis, app.keys, node, runtime, generation, app.settings.heartbeat)
     steps: Any = app.steps
     steps["consumer"].add(_announcing(announcer))
@@ -64,7 +65,7 @@ def install(app: TangramApp, node: Node) -> Announcer:
 def _announcing(announcer: Announcer) -> type[bootsteps.StartStopStep]:
     """The node says that it is here once its consumer takes tasks, and that it leaves before it stops taking them."""
 
-    class Announcing(bootsteps.StartStopStep):  # type: ignore[misc]  # celery ships no types for bootsteps
+    class Announcing(bootsteps.StartStopStep):
         requires = (Tasks,)
 
         def start(self, parent: Any) -> None:
@@ -87,7 +88,7 @@ def serve(kind: str) -> None:
             [
                 "worker",
                 *("--queues", node_queue(kind, node.name), "--hostname", f"{node.name}@%h"),
-                *("--pool", "threads", "--concurrency", str(node.slots), "--loglevel", "WARNING"),
+                *("--pool", "threads", "--concurrency", str(options.concurrency or node.slots), "--loglevel", "WARNING"),
                 *("--without-mingle", "--without-gossip"),
             ]
         )

@@ -16,10 +16,13 @@ VARIABLE = "TANGRAM_NODE"
 
 
 class _Options(BaseModel):
+    """What all nodes are told: name, who owns their containers, threads that run actions (None: by capacity)."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     owner: str = "tangram"
+    concurrency: int | None = Field(default=None, gt=0)
 
 
 class CpuOptions(_Options):

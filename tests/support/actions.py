@@ -1,0 +1,78 @@
+"""Actions that the integration tests run on real workers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from celery import current_app, shared_task
+
+from tangram_tasks.shared import shared_action
+
+
+def _count(name: str) -> None:
+    app: Any = current_app
+    app.redis.hincrby("executions", name, 1)
+
+
+@shared_action(name="t.add", api="noop", timeout=30)
+def add(x: int, y: int) -> int:
+    return x + y
+
+
+@shared_action(name="t.total", api="noop", timeout=30)
+def total(parts: list[int]) -> int:
+    return sum(parts)
+
+
+@shared_action(name="t.counted", api="noop", timeout=30, max_attempts=5)
+def counted(name: str, seconds: float = 0.0) -> str:
+    time.sleep(seconds)
+    _count(name)
+    return name
+
+
+@shared_action(name="t.nap", api="noop", timeout=30)
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return time.time()
+
+
+@shared_action(name="t.fail", api="noop", timeout=30)
+def fail(message: str) -> None:
+    raise ValueError(message)
+
+
+@shared_action(name="t.flaky", api="noop", timeout=30, bind=True, max_retries=2)
+def flaky(self: Any, name: str, failures: int) -> int:
+    _count(name)
+    if self.request.retries < failures:
+        raise self.retry(countdown=0.05, exc=ValueError("still flaky"))
+    return int(self.request.retries)
+
+
+@shared_action(name="t.replaced", api="noop", timeout=30, bind=True)
+def replaced(self: Any, x: int) -> Any:
+    return self.replace(add.s(x, 100))
+
+
+@shared_action(name="t.overrun", api="noop", timeout=0.2)
+def overrun(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@shared_action(name="t.cpu", cpu=(1, 2), timeout=30)
+def on_cpu() -> int:
+    from tangram_tasks.context import current_action
+
+    return current_action().units
+
+
+@shared_action(name="t.huge", cpu=4096, timeout=30)
+def huge() -> None:
+    """Asks for more than any node has."""
+
+
+@shared_task(name="t.note")
+def note(*args: Any) -> None:
+    _count("note")
