@@ -1,0 +1,112 @@
+"""Which GPUs this machine has, by NVML, or which ones to emulate. The only file that touches pynvml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tangram_tasks.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU, real or emulated.
+
+    Args:
+        id: NVML's UUID, or "emulated-N"; never an index, which CUDA_VISIBLE_DEVICES renumbers.
+        name: product name.
+        total_bytes: its memory; None if the driver does not say.
+        free_bytes: of that free when it was looked at; None if unknown.
+        emulated: computed by the CPU, in ordinary memory.
+        link_gbps: of an emulated device, the pace of copies to it in 10^9 bytes per second; None copies at full speed.
+    """
+
+    id: str
+    name: str
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    emulated: bool = False
+    link_gbps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The devices of a node.
+
+    Args:
+        devices: may be empty.
+        source: who listed them.
+        reason: why the list is empty or incomplete, for messages.
+    """
+
+    devices: tuple[Device, ...]
+    source: Literal["nvml", "emulated", "none"]
+    reason: str = ""
+
+
+def emulate(count: int, *, budget_bytes: int | None = None, link_gbps: float | None = None) -> Inventory:
+    """Return `count` emulated devices of `budget_bytes` memory each. Raises ConfigurationError."""
+    if count < 1:
+        raise ConfigurationError(f"a GPU node needs 1 emulated device or more, not {count}")
+    if budget_bytes is not None and budget_bytes < 1:
+        raise ConfigurationError(f"the memory budget of an emulated device must be above 0, not {budget_bytes} bytes")
+    if link_gbps is not None and not link_gbps > 0:
+        raise ConfigurationError(f"the link rate of an emulated device must be above 0 GB/s, not {link_gbps}")
+    devices = tuple(
+        Device(f"emulated-{index}", "emulated on the CPU", budget_bytes, budget_bytes, True, link_gbps)
+        for index in range(count)
+    )
+    return Inventory(devices, "emulated")
+
+
+def probe() -> Inventory:
+    """Ask NVML for the GPUs of this machine. Never raises: without a driver the inventory is empty and says why."""
+    try:
+        import pynvml
+    except ImportError:
+        return Inventory((), "none", "the package nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+    except (pynvml.NVMLError, OSError) as error:
+        return Inventory((), "none", _name(error))
+    try:
+        return _listed(pynvml)
+    except (pynvml.NVMLError, OSError) as error:
+        return Inventory((), "none", _name(error))
+    finally:
+        _ask(pynvml, pynvml.nvmlShutdown)
+
+
+def _listed(nvml: Any) -> Inventory:
+    devices: list[Device] = []
+    lost: list[str] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = _ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
+        identity = None if handle is None else _ask(nvml, nvml.nvmlDeviceGetUUID, handle)
+        if identity is None:
+            lost.append(str(index))  # fallen off the bus, or not ours to use
+            continue
+        name = _ask(nvml, nvml.nvmlDeviceGetName, handle)
+        memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+        total, free = (None, None) if memory is None else (int(memory.total), int(memory.free))
+        devices.append(Device(_text(identity), _text(name or "unknown GPU"), total, free))
+    reason = f"the driver does not answer for GPU {', '.join(lost)}" if lost else ""
+    return Inventory(tuple(devices), "nvml", reason or ("" if devices else "the driver lists no GPU"))
+
+
+def _ask(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:
+    """Return NVML's answer, or None: any single field may be missing (old driver, MIG, container, lost GPU)."""
+    try:
+        return question(*arguments)
+    except nvml.NVMLError:
+        return None
+
+
+def _name(error: Exception) -> str:
+    return type(error).__name__.removeprefix("NVMLError_") + f": {error}"
+
+
+def _text(value: str | bytes) -> str:
+    """Old bindings answer in bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

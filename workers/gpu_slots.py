@@ -1,0 +1,100 @@
+"""The devices of a GPU node, each with its memory, its pager and a replica of every service."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tangram_tasks.errors import ConfigurationError
+from workers.arena import aligned
+from workers.device_ops import DeviceOps, ops_for
+from workers.devices import Device, Inventory
+from workers.pager import Pager
+from workers.replica import Replica
+from workers.service_catalogue import service_spec
+from workers.torch_service import LoadContext, TorchService
+
+logger = logging.getLogger(__name__)
+
+#: Bytes of a real GPU that stay outside the arena: the CUDA context, activations, their fragmentation.
+HEADROOM = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One device."""
+
+    pager: Pager
+    replicas: dict[str, Replica]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """All devices of a node, and the services they share."""
+
+    devices: tuple[Slot, ...]
+    services: dict[str, TorchService]
+    ops: DeviceOps
+
+    @classmethod
+    def build(cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+        """Load the services and prepare the devices. Raises ConfigurationError."""
+        if not services:
+            raise ConfigurationError("a GPU node needs one service or more")
+        if inventory.reason:
+            logger.warning("not all GPUs are used: %s", inventory.reason)
+        all_ops = [ops_for(device) for device in inventory.devices]
+        _bound_threads(threads, inventory)
+        context = LoadContext(state_dir, accelerated=all_ops[0].device.type != "cpu")
+        specs = {spec.name: spec for spec in map(service_spec, services)}
+        if len(specs) < len(services):
+            raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
+        loaded = {name: TorchService.load(spec, context, all_ops[0]) for name, spec in specs.items()}
+        return cls(_devices(inventory, all_ops, loaded), loaded, all_ops[0])
+
+    def free(self) -> None:
+        """Give the memory back; to be called when nothing is leased and the pagers are closed."""
+        for slot in self.devices:
+            slot.replicas.clear()
+        for service in self.services.values():
+            self.ops.free_host(service.image.buffer)
+        self.services.clear()
+
+
+def _devices(
+    inventory: Inventory, all_ops: Sequence[DeviceOps], services: Mapping[str, TorchService]
+) -> tuple[Slot, ...]:
+    whole = sum(aligned(service.image.nbytes) for service in services.values())
+    budgets = [_budget(device, whole) for device in inventory.devices]
+    pagers = [Pager(device.id, budget) for device, budget in zip(inventory.devices, budgets, strict=True)]
+    memories = [(ops, ops.arena(budget)) for ops, budget in zip(all_ops, budgets, strict=True)]
+    replicas = {name: service.replicas(memories) for name, service in services.items()}
+    slots = []
+    for index, pager in enumerate(pagers):
+        own = {name: copies[index] for name, copies in replicas.items()}
+        for name, replica in own.items():
+            pager.register(name, replica)
+        slots.append(Slot(pager, own))
+    return tuple(slots)
+
+
+def _budget(device: Device, whole: int) -> int:
+    """Return the arena's bytes: never more than all services take, on a real GPU never into the headroom."""
+    if device.emulated:
+        return device.total_bytes or whole
+    if device.free_bytes is None:
+        raise ConfigurationError(f"the driver does not tell how much memory of GPU {device.id} is free")
+    return min(whole, max(0, device.free_bytes - HEADROOM))
+
+
+def _bound_threads(threads: int | None, inventory: Inventory) -> None:
+    """Calls on emulated devices compute at the same time: together they should not use more threads than cores."""
+    if threads is None and inventory.source == "emulated":
+        threads = max(1, (os.cpu_count() or 1) // len(inventory.devices))
+    if threads is not None:
+        torch.set_num_threads(threads)

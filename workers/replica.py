@@ -1,0 +1,103 @@
+"""A service's module on one device: its tensors point into the host image, or into a slab of the device."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tangram_tasks.errors import ServiceUnavailable
+from workers.device_ops import DeviceOps
+from workers.host_image import HostImage
+from workers.pageable import tensors_of
+
+
+class Replica:
+    """One copy of a module's structure; implements `workers.pager.Paged`.
+
+    Args:
+        service: its name, for messages.
+        module: the structure; its own weights are let go.
+        image: its weights, shared with the replicas on other devices.
+        ops: the device.
+        memory: the device's arena.
+    """
+
+    def __init__(self, service: str, module: nn.Module, image: HostImage, ops: DeviceOps, memory: Tensor) -> None:
+        self.module = module
+        self.nbytes = image.nbytes
+        self._service = service
+        self._image = image
+        self._ops = ops
+        self._memory = memory
+        self._tensors = tensors_of(module)
+        self._versions: dict[str, int] = {}
+        self._bind(image.buffer)
+        self._guard = _Guard(service)
+        module.register_forward_pre_hook(self._guard)
+
+    @property
+    def leased(self) -> bool:
+        """Whether the module may run: its weights may be moved at any time outside a lease."""
+        return self._guard.leased
+
+    @leased.setter
+    def leased(self, leased: bool) -> None:
+        self._guard.leased = leased
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs must be while it is resident."""
+        return self._ops.device
+
+    def page_in(self, offset: int) -> None:
+        """One bulk copy, a sampled checksum, and re-binding. Raises ServiceUnavailable."""
+        slab = self._memory[offset : offset + self.nbytes]
+        self._ops.copy(slab, self._image.buffer)
+        if not self._image.intact(slab):
+            raise ServiceUnavailable(f"the copy of service {self._service} differs from its host image")
+        self._bind(slab)
+
+    def page_out(self) -> None:
+        """Re-bind to the host image: `state_dict` and save keep working while it is parked."""
+        self._bind(self._image.buffer)
+
+    def settle(self) -> str:
+        """Keep changes of declared buffers. See `Paged`; writes through `.data` are not noticed."""
+        changed = {name for name, tensor in self._tensors.items() if tensor._version != self._versions[name]}
+        for name in changed & self._image.mutable:
+            self._image.store(name, self._tensors[name])
+            self._versions[name] = self._tensors[name]._version
+        undeclared = sorted(changed - self._image.mutable)
+        if not undeclared:
+            return ""
+        return f"service {self._service} changed {', '.join(undeclared)} in a call: declare it mutable to keep changes"
+
+    def _bind(self, base: Tensor) -> None:
+        for name, segment in self._image.segments.items():
+            tensor = self._tensors[name]
+            tensor.data = segment.view(base)
+            self._versions[name] = tensor._version
+
+
+class _Guard:
+    """Refuses forward passes outside a lease. It does not know its replica, so that no cycle keeps an arena alive."""
+
+    def __init__(self, service: str) -> None:
+        self.leased = False
+        self._service = service
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if not self.leased:
+            raise ServiceUnavailable(f"service {self._service} was run outside a lease: call it through its lease only")
+
+
+def clone(module: nn.Module) -> nn.Module:
+    """Return a copy of the module's structure that shares the weights' bytes."""
+    memo: dict[int, Any] = {}
+    for tensor in tensors_of(module).values():
+        shared = tensor.detach()
+        memo[id(tensor)] = nn.Parameter(shared, requires_grad=False) if isinstance(tensor, nn.Parameter) else shared
+    return copy.deepcopy(module, memo)

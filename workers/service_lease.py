@@ -1,0 +1,110 @@
+"""A service as one action uses it, from page-in until release."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
+
+if TYPE_CHECKING:
+    from workers.pager import PageIn
+    from workers.replica import Replica
+    from workers.torch_service import TorchService
+
+
+@dataclass(slots=True)
+class LeaseUsage:
+    """What a lease cost beside the calls.
+
+    Args:
+        restore_s: seconds of paging in, waiting for room included.
+        page_ins: devices the service was paged in on.
+    """
+
+    restore_s: float = 0.0
+    page_ins: int = 0
+
+
+class ServiceLease:
+    """The right of one action to call a service; implements `tangram_tasks.context.ServiceHandle`.
+
+    With several devices a payload's items are spread over them (data parallel).
+
+    Args:
+        service: the service.
+        action: who uses it.
+        deadline: `time.monotonic()` value at which the action's timeout ends.
+    """
+
+    def __init__(self, service: TorchService, action: str, deadline: float) -> None:
+        self.usage = LeaseUsage()
+        self._service = service
+        self._action = action
+        self._deadline = deadline
+        self._replicas: list[Replica] = []
+        self._cancelled = threading.Event()
+        self._ended = False
+
+    def add(self, replica: Replica, cost: PageIn) -> None:
+        """Add a device on which the service is pinned for this lease."""
+        self._replicas.append(replica)
+        self.usage.restore_s += cost.seconds
+        self.usage.page_ins += cost.count
+
+    def cancel(self) -> None:
+        """Let the next batch, or the wait for a device, end with ActionCancelled."""
+        self._cancelled.set()
+
+    def end(self) -> None:
+        """Refuse further calls."""
+        self._ended = True
+
+    def check(self) -> None:
+        """Raise ActionCancelled, ActionTimeout or ServiceUnavailable if the action must not go on."""
+        if self._cancelled.is_set():
+            raise ActionCancelled(f"action {self._action} was cancelled")
+        if self._ended:
+            raise ServiceUnavailable(f"the lease of action {self._action} on service {self._service.name} has ended")
+        late = time.monotonic() - self._deadline
+        if late > 0:
+            raise ActionTimeout(
+                f"action {self._action} is {late:.1f} s past its timeout in service {self._service.name}"
+            )
+
+    def call(self, method: str, payload: dict[str, Any]) -> list[Any]:
+        """Call a method; returns one JSON-able value per item of the payload.
+
+        Raises:
+            InvalidAction: no such method, or the payload is not what it expects.
+            ActionTimeout: the deadline passed; looked at between batches.
+            ActionCancelled: the same.
+            ServiceUnavailable: the model failed, or the lease has ended.
+        """
+        self.check()
+        if not isinstance(payload, dict):
+            raise InvalidAction(f"method {method} expects a dict as payload, not {type(payload).__name__}")
+        chosen = self._service.method(method)
+        items = chosen.items(payload)
+        units = len(self._replicas)
+        size = max(1, min(chosen.batch, -(-len(items) // units)))
+        batches = [items[start : start + size] for start in range(0, len(items), size)]
+        shares = [batches[first::units] for first in range(units)]
+        if units == 1:
+            answered = [self._run(method, self._replicas[0], batches)]
+        else:
+            with ThreadPoolExecutor(units) as threads:
+                answered = list(threads.map(self._run, [method] * units, self._replicas, shares))
+        in_order = (answered[index % units][index // units] for index in range(len(batches)))
+        return [answer for batch in in_order for answer in batch]
+
+    def _run(self, method: str, replica: Replica, batches: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        answered = []
+        for batch in batches:
+            self.check()
+            answered.append(self._service.run(method, replica, batch))
+        return answered

@@ -1,0 +1,146 @@
+"""A reward model that runs in this process: its spec, its methods, and its replicas on the devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable, TangramError
+from workers.device_ops import DeviceOps
+from workers.host_image import HostImage
+from workers.replica import Replica, clone
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One thing a service can be asked.
+
+    Args:
+        items: the payload's independent items, checked. Raises InvalidAction saying what it expects.
+        run: answers a batch of items with one JSON-able value per item, in order. It gets the module, whose first
+            parameter tells the device, and runs in inference mode.
+        batch: items per run at most; deadlines and cancels are looked at between runs.
+    """
+
+    items: Callable[[dict[str, Any]], Sequence[Any]]
+    run: Callable[[nn.Module, Sequence[Any]], list[Any]]
+    batch: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a loader returns.
+
+    Args:
+        module: in eval mode, with its weights in ordinary memory.
+        methods: how to ask it.
+        mutable: names of buffers that calls change and whose changes must last; only on nodes with one device.
+    """
+
+    module: nn.Module
+    methods: Mapping[str, Method]
+    mutable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadContext:
+    """What a loader may need to know.
+
+    Args:
+        state_dir: where converted weights can be cached.
+        accelerated: it will run on a GPU, so half precision is faster; on most CPUs it is slower.
+    """
+
+    state_dir: Path
+    accelerated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service before it is loaded.
+
+    Args:
+        name: by which actions ask for it.
+        load: returns its model; whatever it raises becomes a ConfigurationError.
+    """
+
+    name: str
+    load: Callable[[LoadContext], Model]
+
+
+class TorchService:
+    """A loaded service: a host image and methods.
+
+    Args:
+        name: the spec's.
+        model: the loader's.
+        image: the model's weights.
+    """
+
+    def __init__(self, name: str, model: Model, image: HostImage) -> None:
+        self.name = name
+        self.image = image
+        self._module = model.module
+        self._methods = model.methods
+
+    @classmethod
+    def load(cls, spec: ServiceSpec, context: LoadContext, ops: DeviceOps) -> TorchService:
+        """Load a service and build its host image. Raises ConfigurationError naming the service."""
+        try:
+            model = spec.load(context)
+            model.module.requires_grad_(False)
+            image = HostImage.from_module(model.module, ops, mutable=model.mutable)
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"service {spec.name} needs the module {error.name}, which is missing: install tangram-rl[rewards]"
+            ) from error
+        except ConfigurationError as error:
+            raise type(error)(f"service {spec.name}: {error}") from error
+        except Exception as error:  # a loader is somebody's code and reads files: all of it is a set-up fault
+            raise ConfigurationError(f"service {spec.name} could not be loaded: {error!r}") from error
+        return cls(spec.name, model, image)
+
+    def replicas(self, devices: Sequence[tuple[DeviceOps, Tensor]]) -> list[Replica]:
+        """Return one replica per device and its arena. Raises ConfigurationError."""
+        if self.image.mutable and len(devices) > 1:
+            raise ConfigurationError(f"service {self.name} has mutable buffers: it can be on one device only")
+        modules = [self._module, *(clone(self._module) for _ in devices[1:])]  # before any gets its guard
+        return [
+            Replica(self.name, module, self.image, ops, memory)
+            for module, (ops, memory) in zip(modules, devices, strict=True)
+        ]
+
+    def method(self, name: str) -> Method:
+        """Return a method. Raises InvalidAction naming those there are."""
+        try:
+            return self._methods[name]
+        except KeyError:
+            known = ", ".join(sorted(self._methods))
+            raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
+
+    def run(self, name: str, replica: Replica, items: Sequence[Any]) -> list[Any]:
+        """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model."""
+        try:
+            with torch.inference_mode():
+                answers = self.method(name).run(replica.module, items)
+        except TangramError:
+            raise
+        except Exception as error:  # a model is somebody's code: its fault must not look like a verdict
+            raise ServiceUnavailable(f"service {self.name} failed in {name} on {replica.device}: {error!r}") from error
+        if len(answers) != len(items):
+            raise ServiceUnavailable(f"service {self.name} gave {len(answers)} answers to {len(items)} items in {name}")
+        return answers
+
+
+def finite(service: str, values: Iterable[float]) -> list[float]:
+    """Return the values as a list. Raises ServiceUnavailable if one is NaN or infinite: that is not a reward."""
+    numbers = list(values)
+    if not all(map(math.isfinite, numbers)):
+        raise ServiceUnavailable(f"service {service} computed a value that is not a number")
+    return numbers
