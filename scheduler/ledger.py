@@ -63,8 +63,8 @@ class Inbox:
     """What arrived since the last step: stream entries by id, and fresh messages by seq."""
 
     control: list[tuple[str, bytes]]
-    done: list[tuple[str, bytes]]
     events: list[tuple[str, bytes]]
+    done: list[tuple[str, bytes]]
     messages: list[tuple[int, bytes]]
 
 
@@ -81,7 +81,7 @@ class Ledger:
         self.client = client
         self.keys = keys
         self.epoch = epoch
-        self.scripts = {path.stem: client.register_script(path.read_text()) for path in sorted(_LUA.glob("*.lua"))}
+        self.scripts: dict[str, str] = {}  # name -> hash
 
     async def snapshot(self) -> Snapshot:
         """Read all books."""
@@ -101,21 +101,23 @@ class Ledger:
             cancelled={action.decode(): expiry for action, expiry in cancelled},
         )
 
-    async def inbox(self, limit: int = 256) -> Inbox:
-        """Take fresh messages into pending and read the streams, in one round trip.
+    async def load(self) -> None:
+        """Load the scripts into Redis; call once, before anything else.
 
-        The streams are read after the intake, so that a trajectory's opening is seen before its first action.
+        They are then called by hash without asking each time whether they are there. Should they be gone (Redis was
+        restarted), the call fails, the lead is taken anew, and they are loaded again.
         """
+        for path in sorted(_LUA.glob("*.lua")):
+            self.scripts[path.stem] = await self.client.script_load(path.read_text())
+
+    async def inbox(self, limit: int) -> Inbox:
+        """Take up to `limit` fresh messages into pending and as many entries of each stream, in one round trip."""
         keys = self.keys
-        pipeline = self.client.pipeline(transaction=False)
-        await self.scripts["intake"](
-            keys=[keys.epoch, ADMISSION_QUEUE, keys.seq, keys.pending], args=[self.epoch, limit], client=pipeline
-        )
-        for stream in (keys.control, keys.done, keys.events):
-            pipeline.xrange(stream, count=limit)
-        taken, *streams = await pipeline.execute()
-        control, done, events = ([(entry.decode(), fields[b"m"]) for entry, fields in rows] for rows in streams)
-        return Inbox(control, done, events, list(zip(map(int, taken[::2]), taken[1::2], strict=True)))
+        names = [keys.epoch, ADMISSION_QUEUE, keys.seq, keys.pending, keys.control, keys.events, keys.done]
+        answer: Any = self.client.evalsha(self.scripts["inbox"], len(names), *names, self.epoch, limit)
+        taken, *streams = await answer
+        control, events, done = ([(entry.decode(), fields[1]) for entry, fields in rows] for rows in streams)
+        return Inbox(control, events, done, list(zip(map(int, taken[::2]), taken[1::2], strict=True)))
 
     async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
         """Return the announced nodes and the Redis server's clock, s."""
@@ -173,9 +175,9 @@ class Batch:
         """Pending -> ended."""
         self._plain.append(["HDEL", self._keys.pending, str(seq)])
 
-    def bury(self, raw: bytes, reason: str) -> None:
+    def bury(self, raw: bytes | str, reason: str) -> None:
         """Keep a message that could not be admitted for people to look at; the last 1000 are kept."""
-        row = json.dumps({"reason": reason, "raw": raw.decode("utf-8", "replace")})
+        row = json.dumps({"reason": reason, "raw": raw if isinstance(raw, str) else raw.decode("utf-8", "replace")})
         self._plain += [["LPUSH", self._keys.dead, row], ["LTRIM", self._keys.dead, "0", "999"]]
 
     def trajectory(self, name: str, record: TrajectoryRecord) -> None:
@@ -210,13 +212,10 @@ class Batch:
         """Send everything. Raises redis ResponseError "FENCED" when another scheduler leads."""
         if not self._calls and not self._plain:
             return []
-        pipeline = self._ledger.client.pipeline(transaction=False)
-        epoch = self._ledger.epoch
+        ledger, pipeline = self._ledger, self._ledger.client.pipeline(transaction=False)
         for name, keys, args in self._calls:
-            await self._ledger.scripts[name](keys=keys, args=[epoch, *args], client=pipeline)
+            pipeline.evalsha(ledger.scripts[name], len(keys), *keys, ledger.epoch, *args)
         if self._plain:
-            await self._ledger.scripts["fenced"](
-                keys=[self._keys.epoch], args=[epoch, json.dumps(self._plain)], client=pipeline
-            )
+            pipeline.evalsha(ledger.scripts["fenced"], 1, self._keys.epoch, ledger.epoch, json.dumps(self._plain))
         answers = await pipeline.execute()
         return [int(answer) for answer in answers[: len(self._calls)]]

@@ -93,6 +93,7 @@ class Scheduler:
         if epoch is None:
             return
         ledger = Ledger(client, self._app.keys, epoch)
+        await ledger.load()
         books = Books(
             ledger=ledger,
             core=Admission(policy=self._settings.policy, depth=self._settings.depth),
@@ -124,7 +125,7 @@ class Scheduler:
     async def _watch_admission(self, client: aioredis.Redis) -> None:
         """Wake when the admission list is not empty, by rotating it in place: nothing is ever taken out here."""
         while True:
-            found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1.0, "RIGHT", "RIGHT")
+            found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1, "RIGHT", "RIGHT")
             if found is not None:
                 await self._wake_and_wait()
 
