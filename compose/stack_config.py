@@ -54,16 +54,16 @@ class GpuNodeConfig(NodeConfig):
     """A node that pages reward models onto devices.
 
     Args:
-        devices: how many; emulated on the CPU where there is no GPU.
+        devices: how many; None takes what is there, or emulates one on the CPU.
         budget_mib: MiB of each device that services may use; None takes what the device has.
         link_gbps: emulated rate of page-in in GB/s; None does not slow it down.
         services: reward models it holds.
     """
 
-    devices: int = Field(default=1, gt=0)
+    devices: int | None = Field(default=None, gt=0)
     budget_mib: int | None = Field(default=None, gt=0)
     link_gbps: float | None = Field(default=None, gt=0)
-    services: tuple[str, ...] = ()
+    services: tuple[str, ...] = Field(default=("minilm", "smollm2"), min_length=1)
 
 
 class ProviderConfig(_Config):

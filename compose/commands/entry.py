@@ -60,10 +60,10 @@ def cpu(owner: str, modules: tuple[str, ...], **options: Any) -> None:
 
 @worker.command()
 @click.option("--name", default=f"gpu-{_HOST}", show_default=True, help="Unique in the deployment.")
-@click.option("--devices", type=int, default=1, show_default=True, help="Devices; emulated without a GPU.")
+@click.option("--devices", type=int, help="Devices (default: what is there, or one emulated).")
 @click.option("--budget-mib", type=int, help="MiB of each device for services (default: what it has).")
 @click.option("--link-gbps", type=float, help="Emulated page-in rate in GB/s.")
-@click.option("--service", "services", multiple=True, help="Reward model it holds; repeatable.")
+@click.option("--service", "services", multiple=True, help="Reward model it holds; repeatable (default: all).")
 @_common
 def gpu(owner: str, modules: tuple[str, ...], **options: Any) -> None:
     """Run a GPU node: reward models that are paged in per action."""
@@ -97,7 +97,7 @@ def _run_node(
     from compose.state_dir import StateDir
     from tangram_tasks.settings import settings
 
-    node = validated(model, options)
+    node = validated(model, {name: value for name, value in options.items() if value not in (None, ())})
     owner = owner or StateDir(settings().state_dir).owner()
     environment = {"TANGRAM_NODE": node_options(node, owner)}
     if modules:

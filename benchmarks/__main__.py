@@ -1,0 +1,55 @@
+"""`python -m benchmarks NAME --json`: run one measured claim and say whether it holds."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from typing import Any
+
+import click
+
+#: Name of each benchmark and what it measures; the module of that name has `run() -> dict`.
+BENCHMARKS = {
+    "hop": "time that admission adds between publish and start, against plain Celery",
+    "cpu_overhead": "time that giving and taking a sandbox's cores adds to one action",
+}
+#: What every result has; `holds` decides the exit code.
+KEYS = ("name", "value", "unit", "reach", "holds", "n", "spread", "machine", "detail")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one benchmark; returns 0 if its claim holds, 1 if not, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=[*BENCHMARKS], help="what to measure; without it, list them")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object last")
+    asked = parser.parse_args(arguments)
+    if asked.name is None:
+        for name, what in BENCHMARKS.items():
+            click.echo(f"{name:<14} {what}")
+        return 0
+    result = measure(asked.name)
+    click.echo(readable(result))
+    if asked.json:
+        click.echo(json.dumps(result))
+    return 0 if result["holds"] else 1
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Run a benchmark. Raises KeyError naming what its result lacks."""
+    result: dict[str, Any] = importlib.import_module(f"benchmarks.{name}").run()
+    missing = [key for key in KEYS if key not in result]
+    if missing:
+        raise KeyError(f"benchmark {name} returned no {', '.join(missing)}")
+    return {key: result[key] for key in KEYS}
+
+
+def readable(result: dict[str, Any]) -> str:
+    """Return a result as one line."""
+    verdict = "holds" if result["holds"] else "DOES NOT HOLD"
+    return f"{result['name']}: {result['value']} {result['unit']} (reach {result['reach']}; n={result['n']}): {verdict}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
