@@ -1,0 +1,148 @@
+"""A sandbox's control groups: finding them, and sizing them by plain writes to the kernel's files.
+
+Writing costs 0.03 ms where `docker update` costs 17. Versions 1 and 2 of the interface differ in names only:
+kernel documentation, admin-guide/cgroup-v1 and admin-guide/cgroup-v2, scheduler/sched-bwc.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tangram_tasks.errors import SandboxError
+
+PERIOD_US = 100_000
+IDLE_US = 1_000  # the least quota the kernel takes
+_V2 = "cgroup2"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mounted hierarchy.
+
+    Args:
+        root: the group that is mounted.
+        point: where.
+        version: 1 or 2.
+        controllers: those of a version 1 hierarchy.
+    """
+
+    root: str
+    point: str
+    version: int
+    controllers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """The folders that hold a group's files, by controller: `cpu`, `cpuset`, `memory`, `pids`.
+
+    Args:
+        version: 1 or 2; a hybrid host counts as 1.
+        folders: controller to folder; in version 2 all are the same.
+    """
+
+    version: int
+    folders: Mapping[str, Path]
+
+    def writable(self) -> bool:
+        """Whether the CPU time of the group can be set by us."""
+        name = "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
+        return os.access(self.folders["cpu"] / name, os.W_OK)
+
+    def give(self, cores: float, cpus: Sequence[int]) -> None:
+        """Give CPU time of so many cores; and just these cores, unless empty. Never sets burst.
+
+        Raises:
+            SandboxError: the group is gone.
+        """
+        self._pin(cpus)
+        self._set_quota(max(IDLE_US, round(cores * PERIOD_US)))
+
+    def idle(self) -> None:
+        """Leave 1 % of one core, so that servers and heartbeats inside go on. Raises SandboxError."""
+        self._set_quota(IDLE_US)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel has killed in it for lack of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        try:
+            lines = (self.folders["memory"] / name).read_text().splitlines()
+        except OSError:  # the sandbox was removed meanwhile; its command says so
+            return 0
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+    def _set_quota(self, quota: int) -> None:
+        if self.version == 2:
+            write(self.folders["cpu"] / "cpu.max", f"{quota} {PERIOD_US}")
+        else:
+            write(self.folders["cpu"] / "cpu.cfs_quota_us", str(quota))
+
+    def _pin(self, cpus: Sequence[int]) -> None:
+        if cpus and "cpuset" in self.folders:
+            write(self.folders["cpuset"] / "cpuset.cpus", ",".join(map(str, cpus)))
+
+
+def write(file: Path, value: str) -> None:
+    """Write a kernel file in one call. Raises SandboxError naming file and value."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SandboxError(f"cannot write {value!r} to {file}: {error.strerror}; the sandbox may be gone") from None
+
+
+def find(pid: int | str, *, root: Path = Path("/"), must_contain: str = "") -> Cgroup:
+    """Find the group of a process.
+
+    Args:
+        pid: its id, or "self".
+        root: where `proc` and the hierarchies are, for tests.
+        must_contain: part of the group's path, a guard against a reused process id.
+
+    Raises:
+        SandboxError: there is no such process, or it is in no group of that name.
+    """
+    try:
+        lines = (root / "proc" / str(pid) / "cgroup").read_text().splitlines()
+    except OSError as error:
+        raise SandboxError(f"process {pid} is gone: {error.strerror}") from None
+    groups = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    folders: dict[str, Path] = {}
+    version = 1
+    for mount in mounts(root):
+        if mount.version == 1:
+            for name in mount.controllers & {"cpu", "cpuset", "memory", "pids"}:
+                folders[name] = _folder(root, mount, groups[name])
+    if "cpu" not in folders:  # no version 1 hierarchy: the unified one has it
+        version = 2
+        unified = next((mount for mount in mounts(root) if mount.version == 2), None)
+        if unified is None:
+            raise SandboxError("no control groups are mounted: mount cgroup2 on /sys/fs/cgroup")
+        folders = dict.fromkeys(("cpu", "cpuset", "memory", "pids"), _folder(root, unified, groups[""]))
+    if must_contain not in str(folders["cpu"]):
+        raise SandboxError(f"process {pid} is in {folders['cpu']}, not in the group of {must_contain}")
+    return Cgroup(version, folders)
+
+
+def mounts(root: Path = Path("/")) -> list[Mount]:
+    """Return the mounted hierarchies, as /proc/self/mountinfo (proc(5)) lists them."""
+    found = []
+    for line in (root / "proc" / "self" / "mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind in ("cgroup", _V2):
+            fields = left.split(" ")
+            controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset()
+            found.append(Mount(fields[3], fields[4], 2 if kind == _V2 else 1, controllers))
+    return found
+
+
+def _folder(root: Path, mount: Mount, group: str) -> Path:
+    inside = group.removeprefix(mount.root) if mount.root != "/" else group
+    return root / mount.point.lstrip("/") / inside.lstrip("/")

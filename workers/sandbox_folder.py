@@ -1,0 +1,64 @@
+"""A sandbox's folder on the node, and the way in to its agent."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tangram_tasks.errors import SandboxError
+from workers.agent_client import AgentClient
+from workers.isolation import READY_TIME
+
+SOCKET = "agent.sock"
+
+
+class SandboxFolder:
+    """Private to the worker; only its `in` folder is visible inside the sandbox.
+
+    Args:
+        path: the folder; its last part is the sandbox's lease.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.doorway = path / "in"
+
+    def create(self) -> None:
+        """Make it. Raises OSError."""
+        self.path.mkdir(mode=0o700, parents=True)
+        self.doorway.mkdir()
+        self.doorway.chmod(0o777)  # the agent may be another user, without power over permissions
+
+    def admit(self, name: str, died: Callable[[], str]) -> AgentClient:
+        """Wait for the agent, and move its socket out of the commands' reach.
+
+        Args:
+            name: the sandbox, for messages.
+            died: returns why the sandbox is dead, or an empty string; asked now and then.
+
+        Raises:
+            SandboxError: it died, or did not answer in time.
+        """
+        give_up = time.monotonic() + READY_TIME
+        waits = 0
+        while not (self.doorway / SOCKET).exists():
+            waits += 1
+            reason = died() if waits % 50 == 0 else ""
+            if reason or time.monotonic() > give_up:
+                raise SandboxError(f"{name} did not start: {reason or f'its agent is silent after {READY_TIME:g} s'}")
+            time.sleep(0.004)
+        (self.doorway / SOCKET).rename(self.path / SOCKET)
+        self.doorway.chmod(0o700)
+        client = AgentClient(self.path / SOCKET, name)
+        while not client.answers(patience=1.0):
+            if time.monotonic() > give_up:
+                client.close()
+                raise SandboxError(f"{name} did not start: {died() or 'its agent does not answer'}")
+            time.sleep(0.004)
+        return client
+
+    def remove(self) -> None:
+        """Remove it. Idempotent."""
+        shutil.rmtree(self.path, ignore_errors=True)
