@@ -1,7 +1,7 @@
 """Recompute decision vectors with policy "paper" and compare: `python -m benchmarks.vectors FILE`.
 
-The file format is "tangram-scheduling-vectors/1": instances with `free`, `running`, `queue`, `now`, `depth`, and
-what is expected of each.
+Without a file, the few that are packaged are used. The file format is "tangram-scheduling-vectors/1": instances with
+`free`, `running`, `queue`, `now`, `depth`, and what is expected of each.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any
 
 import click
 
+from benchmarks.machine import machine
 from scheduler.core.candidates import candidates
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
 from scheduler.core.paper import GroupDecision, PaperPolicy
 from tangram_tasks.errors import ConfigurationError
 
+PACKAGED = Path(__file__).with_name("decision_vectors.json")
 FORMAT = "tangram-scheduling-vectors/1"
 
 
@@ -34,7 +36,9 @@ def load(path: Path) -> list[dict[str, Any]]:
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
         raise ConfigurationError(f"{path} has format {found!r}, not {FORMAT!r}")
-    instances: list[dict[str, Any]] = document["instances"]
+    instances = document.get("instances")
+    if not isinstance(instances, list):
+        raise ConfigurationError(f"the vectors file {path} has no list of instances")
     return instances
 
 
@@ -56,6 +60,28 @@ def differences(instance: dict[str, Any]) -> list[str]:
     for key, group in groups.items():
         wrong += _group_differences(group, expect["groups"][key])
     return wrong
+
+
+def compare(instances: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the differences of each instance that has some, by its name."""
+    return {instance["name"]: found for instance in instances if (found := differences(instance))}
+
+
+def run() -> dict[str, Any]:
+    """Compare the packaged vectors; for `python -m benchmarks`."""
+    instances = load(PACKAGED)
+    wrong = compare(instances)
+    return {
+        "name": "vectors",
+        "value": len(instances) - len(wrong),
+        "unit": "equal decisions",
+        "reach": f"all {len(instances)}",
+        "holds": not wrong,
+        "n": len(instances),
+        "spread": {},
+        "machine": machine(),
+        "detail": wrong,
+    }
 
 
 def _action(row: dict[str, Any], place: int) -> Action:
@@ -90,13 +116,13 @@ def _group_differences(group: GroupDecision, expect: dict[str, Any]) -> list[str
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison. Returns 0 if all are equal, 1 if some differ, 2 if the file is no vectors file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vectors", description=__doc__)
-    parser.add_argument("file", type=Path, help="a vectors file in JSON")
+    parser.add_argument("file", type=Path, nargs="?", default=PACKAGED, help="a vectors file in JSON")
     try:
         instances = load(parser.parse_args(arguments).file)
     except ConfigurationError as error:
         click.echo(f"error: {error}", err=True)
         return 2
-    wrong = {instance["name"]: found for instance in instances if (found := differences(instance))}
+    wrong = compare(instances)
     totals = Counter(instance["kind"] for instance in instances)
     bad = Counter(instance["kind"] for instance in instances if instance["name"] in wrong)
     click.echo(f"{'kind':<20} {'instances':>9} {'equal':>6} {'differ':>6}")
