@@ -13,7 +13,7 @@ from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import TangramApp
 from tests.support import actions
-from tests.waiting import until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.chaos
 
@@ -48,7 +48,8 @@ def executions(app: TangramApp) -> Counter[str]:
 
 def assert_drained(app: TangramApp) -> None:
     keys = app.keys
-    until(lambda: not any(app.redis.hlen(book) for book in (keys.pending, keys.grants, keys.running, keys.raws)))
+    books = (keys.pending, keys.grants, keys.running, keys.raws)
+    wait_until(lambda: not any(app.redis.hlen(book) for book in books), "the books are empty")
 
 
 def test_scheduler_killed_and_restarted(stack: Stack, app: TangramApp, rng: random.Random) -> None:

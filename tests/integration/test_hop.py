@@ -12,11 +12,12 @@ from celery import chain, chord, group
 from celery.exceptions import TaskRevokedError
 
 from compose.embedded import Stack
-from compose.stack_config import ApiNodeConfig, CpuNodeConfig, ProviderConfig, StackConfig
+from compose.stack_config import ApiNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import ActionTimeout, Infeasible, InvalidAction, QuotaExhausted, TangramApp
 from tangram_tasks.backend import REPORT
 from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER
 from tests.support import actions
+from tests.waiting import wait_until
 
 WAIT = 20
 
@@ -47,13 +48,6 @@ def drained(app: TangramApp) -> bool:
     return not any(app.redis.hlen(book) for book in books)
 
 
-def until(condition: Any, *, limit: float = WAIT) -> None:
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, f"not true within {limit} s"
-        time.sleep(0.02)
-
-
 def test_delay_returns_the_result_with_its_report(app: TangramApp) -> None:
     result = actions.add.delay(2, 3)
     assert result.get(timeout=WAIT) == 5
@@ -63,13 +57,13 @@ def test_delay_returns_the_result_with_its_report(app: TangramApp) -> None:
     assert report["attempts"] == 1
     assert report["queue_s"] >= 0
     assert report["exec_s"] >= 0
-    until(lambda: drained(app))
+    wait_until(lambda: drained(app), "the books are empty")
 
 
 def test_the_tasks_own_error_reaches_the_caller(app: TangramApp) -> None:
     with pytest.raises(ValueError, match="out of cheese"):
         actions.fail.delay("out of cheese").get(timeout=WAIT)
-    until(lambda: drained(app))
+    wait_until(lambda: drained(app), "the books are empty")
 
 
 def test_group_chain_chord_link_and_replace(app: TangramApp) -> None:
@@ -79,14 +73,14 @@ def test_group_chain_chord_link_and_replace(app: TangramApp) -> None:
     assert actions.replaced.delay(5).get(timeout=WAIT) == 105
     before = executions(app, "linked")
     actions.add.apply_async((1, 1), link=actions.counted.si("linked")).get(timeout=WAIT)
-    until(lambda: executions(app, "linked") == before + 1)
+    wait_until(lambda: executions(app, "linked") == before + 1, "the linked action ran")
 
 
 def test_link_error_is_called(app: TangramApp) -> None:
     before = executions(app, "errback")
     with pytest.raises(ValueError, match="x"):
         actions.fail.apply_async(("x",), link_error=actions.counted.si("errback")).get(timeout=WAIT)
-    until(lambda: executions(app, "errback") == before + 1)
+    wait_until(lambda: executions(app, "errback") == before + 1, "the errback ran")
 
 
 def test_each_retry_gets_a_grant_of_its_own(app: TangramApp) -> None:
@@ -94,7 +88,7 @@ def test_each_retry_gets_a_grant_of_its_own(app: TangramApp) -> None:
     assert executions(app, "flaky") == 3
     with pytest.raises(ValueError, match="still flaky"):
         actions.flaky.delay("hopeless", 9).get(timeout=WAIT)
-    until(lambda: drained(app))
+    wait_until(lambda: drained(app), "the books are empty")
 
 
 def test_send_task_by_name_is_admitted_too(app: TangramApp) -> None:
@@ -154,7 +148,7 @@ def test_revoke_while_waiting(app: TangramApp) -> None:
     for one in busy:
         one.get(timeout=WAIT)
     assert executions(app, "revoked") == 0
-    until(lambda: drained(app))
+    wait_until(lambda: drained(app), "the books are empty")
 
 
 def test_elastic_action_gets_every_free_unit(app: TangramApp) -> None:
@@ -191,13 +185,13 @@ def test_bad_message_fails_for_its_caller(app: TangramApp, change: Any) -> None:
     app.redis.lpush(ADMISSION_QUEUE, json.dumps(message))
     with pytest.raises(InvalidAction, match="refused"):
         result.get(timeout=WAIT)
-    until(lambda: app.redis.llen(app.keys.dead) == before + 1)
+    wait_until(lambda: app.redis.llen(app.keys.dead) == before + 1, "the dead-letter row")
 
 
 def test_a_message_that_is_no_message_is_kept_for_people(app: TangramApp) -> None:
     before = app.redis.llen(app.keys.dead)
     app.redis.lpush(ADMISSION_QUEUE, b"\xff not json")
-    until(lambda: app.redis.llen(app.keys.dead) == before + 1)
+    wait_until(lambda: app.redis.llen(app.keys.dead) == before + 1, "the dead-letter row")
 
 
 def test_a_forged_or_stale_grant_runs_nothing(app: TangramApp) -> None:
@@ -206,7 +200,7 @@ def test_a_forged_or_stale_grant_runs_nothing(app: TangramApp) -> None:
     app.redis.lpush("api.api-1", json.dumps(message))
     app.redis.lpush(ADMISSION_QUEUE, json.dumps(message))
     assert actions.add.delay(1, 1).get(timeout=WAIT) == 2
-    until(lambda: drained(app))
+    wait_until(lambda: drained(app), "the books are empty")
     assert executions(app, "forged") == 0
 
 
