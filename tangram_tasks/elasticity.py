@@ -44,8 +44,8 @@ class Amdahl(_Curve):
     serial: float = Field(ge=0.0, le=1.0)
 
     def efficiency(self, units: int) -> float:
-        """Return 1 / (serial * m + 1 - serial)."""
-        return 1.0 / (self.serial * units + 1.0 - self.serial)
+        """Return 1 / (1 + serial * (m - 1))."""
+        return 1.0 / (1.0 + self.serial * (units - 1))
 
 
 class Table(_Curve):
