@@ -12,7 +12,7 @@ from celery import chain, chord, group
 from celery.exceptions import TaskRevokedError
 
 from compose.embedded import Stack
-from compose.stack_config import ApiNodeConfig, ProviderConfig, StackConfig
+from compose.stack_config import ApiNodeConfig, CpuNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import ActionTimeout, Infeasible, InvalidAction, QuotaExhausted, TangramApp
 from tangram_tasks.backend import REPORT
 from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER
@@ -28,7 +28,7 @@ def app() -> Iterator[TangramApp]:
     config = StackConfig(
         persistent=False,
         api=(ApiNodeConfig(name="api-1", providers=providers),),
-        #cpu=(CpuNodeConfig(name="cpu-1", cores=2, backend="local"),),
+        cpu=(CpuNodeConfig(name="cpu-1", cores=2, backend="local"),),
         imports=("tests.support.actions",),
         unsafe_local=True,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import current_app, shared_task
 
+from tangram_tasks.elasticity import Amdahl
 from tangram_tasks.shared import shared_action
 
 
@@ -61,7 +62,7 @@ def overrun(seconds: float) -> None:
     time.sleep(seconds)
 
 
-@shared_action(name="t.cpu", cpu=(1, 2), timeout=30)
+@shared_action(name="t.cpu", cpu=(1, 2), elasticity=Amdahl(serial=0.1), timeout=30)
 def on_cpu() -> int:
     from tangram_tasks.context import current_action
 
