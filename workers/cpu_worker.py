@@ -57,7 +57,7 @@ class CpuWorker:
             trajectory=header.trajectory,
             action=action,
             units=grant.units,
-            max_units=header.spec.demand.sizes[CPU][-1],
+            max_units=self._largest(header),
             deadline=deadline,
         ) as lease:
             context = ActionContext(action=action, units=grant.units, deadline=deadline, sandbox=lease)
@@ -67,6 +67,10 @@ class CpuWorker:
                 usage.cpu_seconds = lease.usage.cpu_seconds
                 usage.peak_memory = lease.usage.peak_memory
         usage.resize_s = lease.usage.resize_s
+
+    def _largest(self, header: ActionHeader) -> int:
+        """The largest size that this node could ever grant: more workers than that would only be overhead."""
+        return max(size for size in header.spec.demand.sizes[CPU] if size <= self.capacity[CPU])
 
     def cancel(self, action: str) -> bool:
         """Kill what the action runs."""

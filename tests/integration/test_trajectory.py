@@ -46,7 +46,9 @@ def containers(stack: Stack) -> list[Any]:
 
     client = docker.from_env()
     try:
-        return list(client.containers.list(all=True, filters={"label": f"tangram.owner={stack.owner}"}))
+        return list(
+            client.containers.list(all=True, ignore_removed=True, filters={"label": f"tangram.owner={stack.owner}"})
+        )
     finally:
         client.close()
 
