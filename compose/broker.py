@@ -39,8 +39,8 @@ class BrokerConfig:
 
     @property
     def url(self) -> str:
-        """The URL for clients, with the password."""
-        return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
+        """The URL for clients, with the password; redis-cli wants the user to be named."""
+        return f"redis://default:{self.password}@127.0.0.1:{self.port}/0"
 
     def text(self) -> str:
         """Return the server's configuration file. The password stands here and never on a command line."""

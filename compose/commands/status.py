@@ -46,12 +46,13 @@ def _print(url: str, snapshot: Status) -> None:
     from tangram_tasks.settings import without_password
 
     console = Console()
-    console.print(f"tangram on {without_password(url)}", highlight=False)
-    console.print(f"scheduler  {snapshot.leader or '[bold]none leads[/bold]'}", highlight=False)
+    console.print(f"tangram on {without_password(url)}", highlight=False, soft_wrap=True)
+    console.print(f"scheduler  {snapshot.leader or '[bold]none leads[/bold]'}", highlight=False, soft_wrap=True)
     console.print(
         f"actions    {snapshot.incoming} incoming, {snapshot.waiting} waiting, {snapshot.granted} granted, "
         f"{snapshot.running} running, {snapshot.refused} refused; {snapshot.trajectories} trajectories",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(_node_table(snapshot) if snapshot.nodes else "no nodes")
 

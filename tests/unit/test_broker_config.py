@@ -43,7 +43,7 @@ def test_passwords_are_long_and_differ(tmp_path: Path) -> None:
 
 
 def test_the_url_holds_the_password() -> None:
-    assert BrokerConfig(Path("/data"), 7000, "secret").url == "redis://:secret@127.0.0.1:7000/0"
+    assert BrokerConfig(Path("/data"), 7000, "secret").url == "redis://default:secret@127.0.0.1:7000/0"
 
 
 def test_a_taken_port_is_refused_by_name(tmp_path: Path) -> None:
