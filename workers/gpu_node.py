@@ -84,6 +84,7 @@ class GpuNode:
         """
         lease = self._open(service, action, units, deadline)
         try:
+            lease.check()
             with ExitStack() as held:
                 chosen = held.enter_context(
                     self._claims.claim(
@@ -91,7 +92,7 @@ class GpuNode:
                         units,
                         deadline=deadline,
                         rank=lambda index: self._slots.devices[index].pager.cost(service),
-                        check=lease.check,
+                        check=lease.check_cancelled,
                     )
                 )
                 for slot in (self._slots.devices[index] for index in chosen):

@@ -64,10 +64,14 @@ class ServiceLease:
         """Refuse further calls."""
         self._ended = True
 
-    def check(self) -> None:
-        """Raise ActionCancelled, ActionTimeout or ServiceUnavailable if the action must not go on."""
+    def check_cancelled(self) -> None:
+        """Raise ActionCancelled if somebody cancelled the action."""
         if self._cancelled.is_set():
             raise ActionCancelled(f"action {self._action} was cancelled")
+
+    def check(self) -> None:
+        """Raise ActionCancelled, ActionTimeout or ServiceUnavailable if the action must not go on."""
+        self.check_cancelled()
         if self._ended:
             raise ServiceUnavailable(f"the lease of action {self._action} on service {self._service.name} has ended")
         late = time.monotonic() - self._deadline

@@ -1,0 +1,28 @@
+"""What a GPU node says when the machine lacks what it needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tangram_tasks.errors import ConfigurationError
+from workers import gpu_node
+from workers.devices import Inventory
+from workers.gpu_node import GpuNode
+
+
+def test_without_a_gpu_it_says_why_and_how_to_emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_node, "probe", lambda: Inventory((), "none", "LibraryNotFound"))
+
+    with pytest.raises(ConfigurationError, match=r"no usable GPU \(LibraryNotFound\): set devices and budget"):
+        GpuNode(node="gpu-1", state_dir=tmp_path)
+
+
+def test_without_torch_it_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "workers.gpu_slots", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    with pytest.raises(ConfigurationError, match=r"needs torch, which is not installed: install tangram-rl\[gpu\]"):
+        GpuNode(node="gpu-1", state_dir=tmp_path, devices=1)
