@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import redis
 from celery import Celery
@@ -69,6 +69,12 @@ class TangramApp(Celery):
         connect: Any = redis.Redis.from_url  # redis leaves it untyped
         client: redis.Redis = connect(self.url, socket_timeout=30, socket_connect_timeout=5, health_check_interval=25)
         return client
+
+    @overload
+    def action(self, function: Callable[..., Any], /) -> ActionTask: ...
+
+    @overload
+    def action(self, /, **options: Any) -> Callable[[Callable[..., Any]], ActionTask]: ...
 
     def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a function as an action; use as `@app.action(cpu=2)`.

@@ -43,7 +43,8 @@ def app(stack: Stack) -> Iterator[TangramApp]:
 
 
 def executions(app: TangramApp) -> Counter[str]:
-    return Counter({name.decode(): int(count) for name, count in app.redis.hgetall("executions").items()})
+    rows: dict[bytes, bytes] = app.redis.hgetall("executions")  # type: ignore[assignment]  # answers are bytes
+    return Counter({name.decode(): int(count) for name, count in rows.items()})
 
 
 def assert_drained(app: TangramApp) -> None:

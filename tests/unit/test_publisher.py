@@ -105,8 +105,11 @@ def test_provider_and_service_come_from_the_arguments() -> None:
     from tangram_tasks.apis import http_get
     from tangram_tasks.rewards import score
 
-    assert http_get.spec_for(("bing", "/q"), {}).demand.sizes == {"api:bing": (1,)}
-    assert score.spec_for((), {"service": "minilm", "pairs": []}).service == "minilm"
+    searched, scored = http_get.spec_for(("bing", "/q"), {}), score.spec_for((), {"service": "minilm", "pairs": []})
+    assert searched is not None
+    assert scored is not None
+    assert searched.demand.sizes == {"api:bing": (1,)}
+    assert scored.service == "minilm"
 
 
 def test_a_plain_task_is_published_as_ever(app: TangramApp) -> None:
