@@ -106,14 +106,14 @@ class Announcer:
             if found is not None:
                 self._dispatch(found[1])
 
-    def _dispatch(self, payload: bytes) -> None:
+    def _dispatch(self, payload: bytes | str) -> None:
         try:
             order = _ORDER.validate_json(payload)
         except ValidationError:
             logger.warning("node %s refused an order: %s", self._node.name, payload[:200])
             return
         if isinstance(order, wire.KillAction):
-            self._runtime.cancel(order.action)
+            self._runtime.kill(order.action, order.grant)
         elif not self._stop.is_set():
             self._orders.submit(self._obey, order)
 

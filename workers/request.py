@@ -39,4 +39,5 @@ class ActionRequest(Request):
     def _end_grant(self, *, requeue: bool) -> None:
         grant = self.request_dict.get(GRANT_HEADER)
         if grant is not None and not self._refused:
-            self.app.runtime.end(GrantHeader.model_validate(grant), self.id, requeue=requeue)
+            app: Any = self.app
+            app.runtime.end(GrantHeader.model_validate(grant), self.id, requeue=requeue)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,9 @@ from workers.request import GrantRefused
 
 logger = logging.getLogger(__name__)
 
+#: Kills are remembered for so many grants.
+_KILLS_KEPT = 1000
+
 
 class Runtime:
     """The ActionRuntime of a worker process.
@@ -35,7 +39,7 @@ class Runtime:
         self._claims = claims
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[str, ActionReport | None]] = {}  # by grant id, until its DONE
-        self._cancelled: set[str] = set()
+        self._killed: OrderedDict[str, None] = OrderedDict()  # grant ids, also of grants still on their way here
 
     def claim(self, request: Any) -> None:
         """START. Raises GrantRefused when this copy must not run."""
@@ -43,7 +47,6 @@ class Runtime:
         if not self._claims.start(grant.id):
             logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
             raise GrantRefused
-        request.tangram_claimed_at = time.time()
 
     @contextlib.contextmanager
     def resources(self, request: Any) -> Iterator[ActionContext]:
@@ -56,13 +59,14 @@ class Runtime:
         try:
             deadline = time.monotonic() + header.spec.timeout
             with self._node.apply(request.id, header, grant, deadline) as applied:
+                self._check_killed(request, grant)
                 clock.body_starts()
                 try:
                     yield applied.context
                 finally:
                     clock.body_ends()
                 self._check_overrun(request, header, deadline)
-            self._check_cancelled(request.id)
+            self._check_killed(request, grant)
         except BaseException as error:
             outcome = _outcome(error)
             raise
@@ -71,7 +75,6 @@ class Runtime:
             request.tangram_report = report.model_dump(mode="json")
             with self._lock:
                 self._ended[grant.id] = (outcome, report)
-                self._cancelled.discard(request.id)
             self._fence(grant)
 
     def end(self, grant: GrantHeader, action: str, *, requeue: bool) -> None:
@@ -82,13 +85,13 @@ class Runtime:
         if not self._claims.done(record, requeue=requeue):
             logger.warning("action %s: grant %s was taken back before it ended", action, grant.id)
 
-    def cancel(self, action: str) -> bool:
-        """Kill a running action; its body gets ActionCancelled."""
-        known = self._node.cancel(action)
-        if known:
-            with self._lock:
-                self._cancelled.add(action)
-        return known
+    def kill(self, action: str, grant: str) -> None:
+        """Cancel an action that holds a grant: what it runs is killed; if it has not started, it will not."""
+        with self._lock:
+            self._killed[grant] = None
+            while len(self._killed) > _KILLS_KEPT:
+                self._killed.popitem(last=False)
+        self._node.cancel(action)
 
     def _fence(self, grant: GrantHeader) -> None:
         """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""
@@ -97,9 +100,9 @@ class Runtime:
                 self._ended.pop(grant.id, None)
             raise GrantRefused
 
-    def _check_cancelled(self, action: str) -> None:
-        if action in self._cancelled:
-            raise ActionCancelled(f"action {action} was cancelled")
+    def _check_killed(self, request: Any, grant: GrantHeader) -> None:
+        if grant.id in self._killed:
+            raise ActionCancelled(f"action {request.id} ({request.task}) was cancelled")
 
     def _check_overrun(self, request: Any, header: ActionHeader, deadline: float) -> None:
         """A body that outlives its timeout without using its resources cannot be interrupted, but does not pass."""
