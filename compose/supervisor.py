@@ -223,6 +223,8 @@ class Supervisor:
 
 def describe_exit(code: int | None) -> str:
     """Return an exit code as people read it, for example "SIGKILL" or "exit code 2"."""
-    if code is not None and code < 0:
+    if code is None:
+        return "exit code unknown"
+    if code < 0:
         return signal.Signals(-code).name
     return f"exit code {code}"

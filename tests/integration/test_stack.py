@@ -155,8 +155,8 @@ def test_kill_9_of_up_leaves_no_process(up: Up) -> None:
     assert "nothing runs" in up.tangram("down").stdout
 
 
-def test_status_without_nodes_exits_with_1(clean_redis_url: str) -> None:
-    environment = {**os.environ, "TANGRAM_BROKER_URL": clean_redis_url}
+def test_status_without_nodes_exits_with_1(clean_redis_url: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "TANGRAM_BROKER_URL": clean_redis_url, "TANGRAM_STATE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "compose.cli", "status"]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1

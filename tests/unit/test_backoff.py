@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compose.backoff import Backoff
+from compose.supervisor import describe_exit
 
 
 def simulate(backoff: Backoff, uptimes: list[float]) -> list[float]:
@@ -31,3 +32,9 @@ def test_a_crash_loop_is_bounded_in_restarts() -> None:
         wait = backoff.next(wait, 0.5)
         clock += 0.5 + wait
     assert starts < 70
+
+
+def test_exits_are_named_as_people_read_them() -> None:
+    assert describe_exit(-9) == "SIGKILL"
+    assert describe_exit(3) == "exit code 3"
+    assert describe_exit(None) == "exit code unknown"
