@@ -7,8 +7,10 @@ import random
 from collections.abc import Iterator
 from typing import NoReturn
 
+import docker
 import pytest
 import redis
+from docker.errors import DockerException
 
 from compose.broker import throwaway_broker
 from tangram_tasks.errors import TangramError
@@ -64,11 +66,10 @@ def clean_redis_url(redis_url: str) -> str:
 @pytest.fixture(scope="session")
 def docker_engine() -> str:
     """Return the version of a Docker engine that answers."""
-    docker = pytest.importorskip("docker")
     try:
         client = docker.from_env(timeout=10)
         version: str = client.version()["Version"]
-    except docker.errors.DockerException as error:
+    except DockerException as error:
         unavailable(f"no Docker engine answers: {error}")
     client.close()
     return version
