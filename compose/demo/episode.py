@@ -10,10 +10,11 @@ from typing import Literal
 from compose.demo.codebase import project_files
 from compose.demo.workload import Call, Generator, Kind, Turn
 
-StepKind = Literal["list", "read", "suite", "edit", "search", "replay"]
+StepKind = Literal["unpack", "list", "read", "suite", "edit", "search", "replay"]
 
-#: The repair: look around, see the tests fail, ask, edit, see them pass. None stands for turns of the workload.
-SCRIPT: tuple[StepKind | None, ...] = ("list", "read", None, "suite", "search", None, "edit", None, "suite")
+#: The repair: get the project, look around, see the tests fail, ask, edit, see them pass. None stands for turns of
+#: the workload.
+SCRIPT: tuple[StepKind | None, ...] = ("unpack", "list", "read", None, "suite", "search", None, "edit", None, "suite")
 
 #: Workload kinds that are really done instead of replayed.
 REAL: dict[Kind, StepKind] = {"file": "read", "test": "suite", "web": "search"}
@@ -62,7 +63,7 @@ class Pace:
     """
 
     turns: int = 10
-    time_scale: float = 0.4
+    time_scale: float = 0.3
     longest_gap: float = 3.0
     longest_call: float = 3.0
 
@@ -101,7 +102,7 @@ def _capped(calls: Iterable[Call], longest: float) -> Iterator[Call]:
 
 
 def _scripted_target(kind: StepKind, random: Random) -> str:
-    return {"list": ".", "read": "spans/interval.py", "suite": "tests", "edit": "spans/interval.py"}.get(
+    return {"unpack": ".", "list": ".", "read": "spans/interval.py", "suite": "tests", "edit": "spans/interval.py"}.get(
         kind
     ) or random.choice(QUERIES)
 

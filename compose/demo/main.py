@@ -23,14 +23,18 @@ from compose.image import build_base_image
 from monitoring.report import BatchReport, build_report
 from tangram_tasks.app import TangramApp
 from tangram_tasks.errors import ConfigurationError
+from workers.docker_sandbox import connect
 
 IMAGE = "tangram-base:latest"
+PACE = Pace()
 
 #: Seconds until a stack must run. The very first one converts a model's weights, which took 34 s on 2 busy cores.
 READY_LIMIT = 180.0
 
 
-def run_demo(*, lite: bool, trajectories: int, seed: int, output: Path, console: Console | None = None) -> int:
+def run_demo(
+    *, lite: bool, trajectories: int, seed: int, output: Path, pace: Pace = PACE, console: Console | None = None
+) -> int:
     """Run the demo.
 
     Args:
@@ -38,6 +42,7 @@ def run_demo(*, lite: bool, trajectories: int, seed: int, output: Path, console:
         trajectories: size of the batch.
         seed: of the workload.
         output: folder for the report; made when needed.
+        pace: how the workload is cut.
         console: where to print.
 
     Returns:
@@ -51,8 +56,8 @@ def run_demo(*, lite: bool, trajectories: int, seed: int, output: Path, console:
     missing = [] if lite else missing_reward_modules()
     machine = Machine.this(rewards=not lite and not missing)
     console.print(_headline(machine, trajectories, lite, missing), highlight=False)
-    build_base_image(IMAGE)
-    demo = Demo(machine, draw_episodes(trajectories, seed, Pace()), seed, output / "state", console)
+    _build_image(console)
+    demo = Demo(machine, draw_episodes(trajectories, seed, pace), seed, output / "state", console)
     batches = {mode: demo.run(mode) for mode in MODES}
     summary = Summary(
         machine={**asdict(machine), "units": machine.units, "static_share": machine.share},
@@ -97,22 +102,30 @@ class Demo:
     def run(self, mode: Mode) -> Batch:
         """Start a stack, run the batch on it, stop it, and check the results."""
         began = time.monotonic()
+        self._console.print(f"{mode}: starting broker, scheduler and nodes", highlight=False)
         with (
             SearchServer(project_files(), PROVIDER, seed=self._seed) as search,
             Stack(self._machine.stack(mode, search.url, self._state), ready_limit=READY_LIMIT) as stack,
-            self._progress() as progress,
         ):
-            self._console.print(f"{mode}: the stack runs after {time.monotonic() - began:.1f} s", highlight=False)
-            bar = progress.add_task(mode, total=sum(map(len, self._episodes)))
-            app = TangramApp("demo", broker=stack.broker_url)
-            rewards = bool(self._machine.services)
-            rollout = Rollout(app, self._machine.sharing(mode), rewards=rewards, image=IMAGE)
-            batch = rollout.run(self._episodes, lambda: progress.advance(bar))
+            self._console.print(f"{mode}: they run, {time.monotonic() - began:.1f} s later", highlight=False)
+            batch = self._roll_out(mode, stack.broker_url)
             stats = search.meter.stats()
         found = check_batch(batch, services=self._machine.services)
         found += check_api(stats, PROVIDER, expected=sum(outcome.searches for outcome in batch.outcomes))
         self.problems += [f"{mode}, {problem}" for problem in found]
         return batch
+
+    def _roll_out(self, mode: Mode, broker: str) -> Batch:
+        columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self._console) as progress:
+            bar = progress.add_task(mode, total=sum(map(len, self._episodes)))
+            rollout = Rollout(
+                TangramApp("demo", broker=broker),
+                self._machine.sharing(mode),
+                rewards=bool(self._machine.services),
+                image=IMAGE,
+            )
+            return rollout.run(self._episodes, lambda: progress.advance(bar))
 
     def report(self, mode: Mode, batch: Batch) -> BatchReport:
         """Sum up a batch."""
@@ -125,9 +138,15 @@ class Demo:
             reserved={**batch.reserved, **self._machine.reserved(mode, batch.wall_s)},
         )
 
-    def _progress(self) -> Progress:
-        columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        return Progress(*columns, console=self._console)
+
+def _build_image(console: Console) -> None:
+    """Build the sandboxes' image; without a Docker engine the CPU node takes bubblewrap, or says what to do."""
+    try:
+        connect().close()
+    except ConfigurationError as error:
+        console.print(f"No Docker: {error}. Trying bubblewrap instead.", markup=False, highlight=False)
+        return
+    build_base_image(IMAGE, say=lambda line: console.print(f"image: {line}", markup=False, highlight=False))
 
 
 def _make_folder(output: Path) -> None:

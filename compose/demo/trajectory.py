@@ -45,7 +45,6 @@ class TrajectoryRun:
 
     async def run(self, steps: Sequence[Step], progress: Callable[[], None]) -> None:
         """Do every step. Raises the error of the first action that fails."""
-        await self._cpu(unpack, project_files())
         for step in steps:
             await asyncio.sleep(step.gap)
             await self._step(step)
@@ -72,6 +71,8 @@ class TrajectoryRun:
 
     async def _real(self, step: Step, target: str) -> None:
         match step.kind:
+            case "unpack":
+                await self._cpu(unpack, project_files())
             case "list":
                 await self._cpu(bash, f"ls -R {target}")
             case "read":

@@ -19,6 +19,8 @@ from compose.demo.workload import Call
 from tangram_tasks.errors import NodeLost
 from tangram_tasks.report import ActionReport
 
+UNPACK = Step(0.0, "unpack", (".",))
+
 
 @dataclass
 class FakeHandle:
@@ -101,8 +103,8 @@ async def test_an_episode_fails_then_edits_then_passes(actions: dict[str, FakeAc
     assert outcome.steps == len(steps)
     assert outcome.searches == len(actions["http_get"].calls) >= 1
     assert actions["unpack"].calls == [(project_files(),)]
-    # An edit is two actions; unpacking one more.
-    assert len(reports) == sum(step.actions for step in steps) + 2
+    # An edit is two actions.
+    assert len(reports) == sum(step.actions for step in steps) + 1
 
 
 async def test_rewards_rank_with_both_models(actions: dict[str, FakeAction]) -> None:
@@ -132,7 +134,7 @@ async def test_replays_declare_their_sizes(actions: dict[str, FakeAction]) -> No
 
 
 async def test_the_wait_for_a_reservation_counts_once_into_the_first_action(actions: dict[str, FakeAction]) -> None:
-    _, reports = await run(FakeShare(waited=30.0), (Step(0.0, "read", ("README.md",)),))
+    _, reports = await run(FakeShare(waited=30.0), (UNPACK, Step(0.0, "read", ("README.md",))))
     assert reports[0].queue_s == pytest.approx(31.0, abs=0.5)
     assert reports[1].queue_s == pytest.approx(1.0, abs=0.5)
 
@@ -143,14 +145,14 @@ async def test_a_failing_action_ends_the_trajectory_and_is_reported(actions: dic
     trajectory = TrajectoryRun(Outcome(number=0), FakeShare(), reports.append)
     step = Step(0.0, "replay", calls=(Call(0.1, 0.5),), shape="shell")
     with pytest.raises(ExceptionGroup) as caught:
-        await trajectory.run((step, step), lambda: None)
+        await trajectory.run((UNPACK, step, step), lambda: None)
     assert isinstance(caught.value.exceptions[0], NodeLost)
-    assert trajectory.outcome.steps == 0
+    assert trajectory.outcome.steps == 1
     assert len(reports) == 2
 
 
 async def test_no_step_begins_before_its_gap_is_over(actions: dict[str, FakeAction]) -> None:
-    task = asyncio.create_task(run(FakeShare(), (Step(60.0, "read", ("README.md",)),)))
+    task = asyncio.create_task(run(FakeShare(), (UNPACK, Step(60.0, "read", ("README.md",)))))
     for _ in range(20):
         await asyncio.sleep(0)
     assert actions["read_file"].calls == []
