@@ -65,15 +65,16 @@ class BubblewrapBackend:
             group = create_group(_group_name(folder.name), memory=order.memory, pids=isolation.PIDS)
             undo.callback(remove_group, group)
             process = self._start(order.memory, where, group)
-            undo.callback(_end, process)
+            undo.callback(process.wait, _END_TIME)
+            undo.callback(remove_group, group)
             client = where.admit(name, lambda: _why_dead(process, folder))
             undo.callback(client.close)
             group.idle()
             undo.pop_all()
 
         def dispose() -> None:
-            _end(process)
             remove_group(group)
+            process.wait(_END_TIME)
             where.remove()
 
         return LiveSandbox(
@@ -183,8 +184,3 @@ def _why_dead(process: subprocess.Popen[bytes], folder: Path) -> str:
     if process.poll() is None:
         return ""
     return f"bwrap ended with {process.returncode}: {(folder / _LOG).read_text(errors='replace')[-500:].strip()}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait(_END_TIME)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from tangram_tasks.errors import SandboxError
 from workers.agent_client import AgentClient
 from workers.cpu_book import Share
 
@@ -72,6 +74,8 @@ class LiveSandbox:
         """Remove it with everything that runs in it. Idempotent."""
         with self._lock:
             self._removed = True
+            with contextlib.suppress(SandboxError):  # what runs in it needs time to die
+                self._control.give(1.0, ())
         self._dispose()
         self.client.close()
 

@@ -12,6 +12,7 @@ from workers.agent_client import AgentClient
 from workers.isolation import READY_TIME
 
 SOCKET = "agent.sock"
+_TRIES_PER_LOOK = 50  # asking the engine costs more than looking for a socket
 
 
 class SandboxFolder:
@@ -42,23 +43,27 @@ class SandboxFolder:
             SandboxError: it died, or did not answer in time.
         """
         give_up = time.monotonic() + READY_TIME
-        waits = 0
-        while not (self.doorway / SOCKET).exists():
-            waits += 1
-            reason = died() if waits % 50 == 0 else ""
-            if reason or time.monotonic() > give_up:
-                raise SandboxError(f"{name} did not start: {reason or f'its agent is silent after {READY_TIME:g} s'}")
-            time.sleep(0.004)
+        _wait(lambda: (self.doorway / SOCKET).exists(), name, died, give_up)
         (self.doorway / SOCKET).rename(self.path / SOCKET)
         self.doorway.chmod(0o700)
         client = AgentClient(self.path / SOCKET, name)
-        while not client.answers(patience=1.0):
-            if time.monotonic() > give_up:
-                client.close()
-                raise SandboxError(f"{name} did not start: {died() or 'its agent does not answer'}")
-            time.sleep(0.004)
+        try:
+            _wait(lambda: client.answers(patience=1.0), name, died, give_up)
+        except SandboxError:
+            client.close()
+            raise
         return client
 
     def remove(self) -> None:
         """Remove it. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _wait(ready: Callable[[], bool], name: str, died: Callable[[], str], give_up: float) -> None:
+    tries = 0
+    while not ready():
+        tries += 1
+        reason = died() if tries % _TRIES_PER_LOOK == 0 else ""
+        if reason or time.monotonic() > give_up:
+            raise SandboxError(f"{name} did not start: {reason or f'its agent is silent after {READY_TIME:g} s'}")
+        time.sleep(0.004)

@@ -15,6 +15,7 @@ from workers.exec_outcome import command_text, exec_result, raise_refusal, raise
 from workers.live_sandbox import LiveSandbox
 
 OUTPUT_CAP = 1 << 20  # bytes kept of each stream
+LONGEST = 7 * 86400.0  # s a command may take; sockets have no endless timeout
 PATIENCE = 15.0  # s the agent may take beyond the command's own time; it kills within 3, on a starved core later
 
 
@@ -128,7 +129,7 @@ class SandboxLease(Sandbox):
             raise SandboxError(f"action {self.action} is over: {what} came too late")
         if self._cancellation.wanted:
             raise ActionCancelled(f"action {self.action} was cancelled before {what}")
-        left = self._deadline - time.monotonic()
+        left = min(self._deadline - time.monotonic(), LONGEST)
         if left <= 0:
             raise ActionTimeout(f"action {self.action} had used up its time before {what}")
         return left

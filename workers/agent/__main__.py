@@ -16,9 +16,10 @@ def main() -> None:
     protect_agent(work, uid)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     os.chdir(os.path.dirname(path))  # a socket's path may have 107 bytes only
-    listener.bind(os.path.basename(path))
-    os.chmod(os.path.basename(path), 0o666)  # the worker may be another user; it moves the socket out of reach
+    listener.bind("starting")
+    os.chmod("starting", 0o666)  # the worker may be another user; it moves the socket out of reach
     listener.listen(128)
+    os.rename("starting", os.path.basename(path))  # only now: the worker takes it as soon as it sees it
     os.chdir("/")
     Loop(listener, work, uid).run()
 

@@ -13,13 +13,17 @@ _CAREFUL = os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold up the agent
 
 def read(path: str, _body: bytes) -> bytes:
     """Return a file's content. Raises OSError, also for what is no regular file or over MAX_BODY bytes."""
-    with os.fdopen(os.open(path, os.O_RDONLY | _CAREFUL), "rb") as file:
-        info = os.fstat(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY | _CAREFUL)
+    try:
+        info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         if info.st_size > MAX_BODY:
             raise OSError(errno.EFBIG, f"larger than {MAX_BODY} bytes", path)
-        return file.read(MAX_BODY)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BODY)
+    finally:
+        os.close(descriptor)
 
 
 def write(path: str, body: bytes) -> bytes:

@@ -23,7 +23,6 @@ from workers.agent.process_table import descendants, tag_of
 
 GRACE = 0.02  # s after a command's exit in which its children may still write
 KILL_TIME = 3.0  # s after which the agent stops waiting for killed processes to die
-KILL_ROUNDS = 3  # rounds of new processes after which everything in the sandbox is killed
 
 
 class Loop:
@@ -89,8 +88,8 @@ class Loop:
             popen = start(header, self._work, header.get("uid", self._uid), tag)
         except (OSError, subprocess.SubprocessError) as error:
             code = getattr(error, "errno", None)
-            if code == errno.EAGAIN and os.getpid() == 1:  # no process is left: without this none ever would be
-                os.kill(-1, signal.SIGKILL)
+            if code == errno.EAGAIN:  # no process is left: without this none ever would be
+                _signal_all(signal.SIGKILL)
             call.answer({"error": "spawn", "errno": code, "message": str(error)})
             return
         call.command = Command(popen, self._selector, tag=tag, stdin=body, started=started, timeout=timeout, cap=cap)
@@ -116,27 +115,31 @@ class Loop:
     def _kill(self, command: Command, verdict: str) -> None:
         """Kill every process that is not older than the command and not known to be another's; then answer."""
         command.verdict = verdict
-        killed: set[tuple[int, int]] = set()
-        rounds, give_up = 0, time.monotonic() + KILL_TIME
-        while (victims := self._victims(command)) and time.monotonic() < give_up:
-            fresh = victims - killed
-            rounds += bool(fresh)
-            everything = rounds > KILL_ROUNDS and os.getpid() == 1
-            for pid in [-1] if everything else [pid for pid, _ in fresh]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self._doomed.update((pid, command) for pid, _ in fresh)
-            killed |= fresh
-            time.sleep(0.001)
+        give_up = time.monotonic() + KILL_TIME
+        while (victims := self._victims_while_frozen(command)) and time.monotonic() < give_up:
+            self._doomed.update(dict.fromkeys(victims, command))
+            time.sleep(0.002)
             self._reap()
         self._reap()
         self._doomed.clear()
         self._finish(command)
 
-    def _victims(self, command: Command) -> set[tuple[int, int]]:
-        suspects = [found for found in descendants(os.getpid()) if found.born >= command.born]
+    def _victims_while_frozen(self, command: Command) -> list[int]:
+        """Kill whom we find, with everything stopped meanwhile: nobody can fork faster than we look."""
+        _signal_all(signal.SIGSTOP)
+        try:
+            victims = self._victims(command)
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return victims
+        finally:
+            _signal_all(signal.SIGCONT)
+
+    def _victims(self, command: Command) -> list[int]:
+        suspects = [found.pid for found in descendants(os.getpid()) if found.born >= command.born]
         with acting_as(self._uid):  # without CAP_SYS_PTRACE only the same user may look at an environment
-            return {(found.pid, found.born) for found in suspects if tag_of(found.pid) in (command.tag, "")}
+            return [pid for pid in suspects if tag_of(pid) in (command.tag, "")]
 
     def _reap(self) -> None:
         while True:
@@ -152,3 +155,10 @@ class Loop:
             owner = self._doomed.pop(pid, ended) or ended
             if owner:
                 owner.account(usage)
+
+
+def _signal_all(number: signal.Signals) -> None:
+    """Signal everything but the agent, at one stroke; not outside of a PID namespace, where it would hit the host."""
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, number)
