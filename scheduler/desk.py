@@ -181,7 +181,7 @@ class Desk:
         announced, now = await books.ledger.nodes()
         lost, joined = books.nodes.update(announced, now)
         for record in lost:
-            await lose_node(books, record, announced=record.node in books.nodes.alive)
+            await lose_node(books, record, announced.get(record.node))
         for record in joined:
             logger.info("node %s joined with %s", record.node, record.capacity or dict(record.quotas))
             books.feed(joined_event(record, books.clock()))

@@ -14,21 +14,26 @@ from tangram_tasks.wire import NodeRecord, node_queue
 logger = logging.getLogger(__name__)
 
 
-async def lose_node(books: Books, record: NodeRecord, *, announced: bool) -> None:
+async def lose_node(books: Books, record: NodeRecord, announced: NodeRecord | None) -> None:
     """Give up a node of which nothing was heard, or whose process was replaced.
 
     Args:
         books: the leader's.
         record: what it had announced.
-        announced: a new process of the same name announced itself, so the announcement stays.
+        announced: what stands under its name now: nothing when it left in order, its own old announcement when it
+            fell silent, or that of a new process.
     """
-    logger.warning("node %s (generation %s) is lost", record.node, record.generation)
+    if announced is None:
+        logger.info("node %s left", record.node)
+    else:
+        logger.warning("node %s (generation %s) is lost", record.node, record.generation)
+    silent = announced is not None and announced.generation == record.generation
     held = books.entries.on_node(record.node)
     for name, trajectory in list(books.trajectories.items()):
         if trajectory.node == record.node:
             books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
     books.feed(NodeLostEvent(at=books.clock(), node=record.node))
-    books.batch.forget_node(record.node, node_queue(record.kind, record.node), record=not announced)
+    books.batch.forget_node(record.node, node_queue(record.kind, record.node), record=silent)
     await reclaim(books, held)
 
 
