@@ -1,0 +1,278 @@
+"""The test's own books of what an Admission was told and what it answered. They never read the core's books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from typing import Literal
+
+from scheduler.core.events import (
+    Action,
+    CloseSandbox,
+    Decision,
+    Grant,
+    OpenSandbox,
+    Quota,
+    RefuseSandbox,
+    Reject,
+)
+
+NodeKind = Literal["cpu", "gpu", "api"]
+
+
+@dataclass
+class Sandbox:
+    """One trajectory as its user sees it."""
+
+    memory: int
+    node: str | None = None
+    ready: bool = False
+
+
+@dataclass
+class Provider:
+    """One quota, with a token bucket in fractions and every start."""
+
+    quota: Quota
+    tokens: Fraction = Fraction(0)
+    at: int = 0
+    starts: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def rate(self) -> Fraction:
+        return Fraction(str(self.quota.per_second or 0)) / 1000
+
+    def level(self, at: int) -> Fraction:
+        return min(Fraction(self.quota.burst), self.tokens + self.rate * (at - self.at))
+
+    def refill(self, at: int) -> None:
+        """Begin anew with a full bucket."""
+        self.tokens, self.at, self.starts = Fraction(self.quota.burst), at, []
+
+    def start(self, at: int, calls: int) -> None:
+        if self.quota.per_second is None:
+            return
+        self.tokens, self.at = self.level(at) - calls, at
+        self.starts.append((at, calls))
+        recent = 0
+        for since, count in reversed(self.starts):
+            recent += count
+            allowed = self.quota.burst + self.rate * (at - since)
+            assert recent <= allowed, f"{recent} calls started between {since} and {at} ms, {allowed} are allowed"
+
+
+@dataclass
+class Ledger:
+    """What must be true, kept independently."""
+
+    at: int = 0
+    capacity: dict[str, dict[str, int]] = field(default_factory=dict)
+    kinds: dict[str, NodeKind] = field(default_factory=dict)
+    offers: dict[str, set[str]] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    waiting: dict[str, Action] = field(default_factory=dict)
+    running: dict[str, tuple[Action, str, int]] = field(default_factory=dict)
+    submitted: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    _evicted: dict[str, str] = field(default_factory=dict)
+
+    # -- what is there
+
+    def join(self, node: str, kind: NodeKind, capacity: dict[str, int], offers: Iterable[str] = ()) -> None:
+        self.kinds[node], self.capacity[node], self.offers[node] = kind, capacity, set(offers)
+
+    def lose(self, node: str) -> None:
+        for book in (self.kinds, self.capacity, self.offers):
+            book.pop(node, None)
+        gone = {name for name, (_, place, _) in self.running.items() if place == node}
+        self.running = {name: row for name, row in self.running.items() if name not in gone}
+        self.ended |= gone
+        self.sandboxes = {name: sandbox for name, sandbox in self.sandboxes.items() if sandbox.node != node}
+
+    def nodes(self, kind: str) -> list[str]:
+        return [node for node, other in self.kinds.items() if other == kind]
+
+    def free(self, node: str) -> dict[str, int]:
+        left = dict(self.capacity[node])
+        for action, place, units in self.running.values():
+            if place == node:
+                for name, amount in self._charge(action, units).items():
+                    left[name] -= amount
+        for sandbox in self.sandboxes.values():
+            if sandbox.node == node:
+                left["memory"] -= sandbox.memory
+        return left
+
+    def in_flight(self, key: str) -> int:
+        return sum(units for action, _, units in self.running.values() if action.key == key)
+
+    def impossible(self, action: Action) -> bool:
+        """Whether no node that is present could ever hold the action, although its pool has one."""
+        kind = action.key.split(":")[0]
+        charge = self._charge(action, action.sizes[0])
+        if action.trajectory is not None:
+            home = self.sandboxes[action.trajectory]
+            nodes = self.nodes("cpu") if home.node is None else [home.node]
+        else:
+            nodes = self.nodes(kind)
+        if kind != "api":
+            able = [n for n in nodes if all(self.capacity[n].get(name, 0) >= amount for name, amount in charge.items())]
+            return bool(nodes) and not able
+        quota = self.providers[action.key].quota
+        most = min(quota.concurrency, quota.concurrency if quota.per_second is None else quota.burst)
+        return bool(nodes) and (action.sizes[0] > most or not any(action.key in self.offers[node] for node in nodes))
+
+    @staticmethod
+    def _charge(action: Action, units: int) -> dict[str, int]:
+        charge = {**action.demand, action.key: units}
+        if action.trajectory is not None:
+            charge.pop("memory", None)
+        return charge
+
+    # -- what was answered
+
+    def take(self, decisions: list[Decision], *, at: int) -> None:
+        """Enter the answers to one event, and check each of them and what is left."""
+        self.at = at
+        for decision in decisions:
+            match decision:
+                case Grant():
+                    self._grant(decision)
+                case Reject():
+                    self._reject(decision)
+                case OpenSandbox():
+                    self._open(decision)
+                case CloseSandbox():
+                    raise AssertionError(f"{decision} closes a sandbox that nobody asked to close")
+                case RefuseSandbox():
+                    refused = self.sandboxes.pop(decision.trajectory)
+                    assert refused.node is None
+                    assert self.nodes("cpu")
+                    assert all(self.capacity[node]["memory"] < refused.memory for node in self.nodes("cpu"))
+        served = {self._domain_of(row.action): row for row in decisions if isinstance(row, Grant)}
+        for row in served.values():
+            self._nobody_was_overtaken(row.action)
+        self._nobody_waits_in_vain(set(served))
+
+    def _grant(self, grant: Grant) -> None:
+        action = self.waiting.pop(grant.action)  # a KeyError here is a grant to somebody who does not wait
+        assert grant.units in action.sizes
+        if action.key.startswith("api:"):
+            provider = self.providers[action.key]
+            assert action.key in self.offers[grant.node]
+            least = min(self._calls_of(node) for node in self.nodes("api") if action.key in self.offers[node])
+            assert self._calls_of(grant.node) == least, f"{grant} does not go to the node with the fewest calls"
+            self.running[grant.action] = (action, grant.node, grant.units)
+            assert self.in_flight(action.key) <= provider.quota.concurrency
+            provider.start(self.at, grant.units)
+            return
+        assert self.kinds[grant.node] == action.key
+        if action.trajectory is not None:
+            home = self.sandboxes[action.trajectory]
+            assert (home.node, home.ready) == (grant.node, True)
+        self.running[grant.action] = (action, grant.node, grant.units)
+        left = self.free(grant.node)
+        for name in self._charge(action, grant.units):
+            assert left[name] >= 0, f"{grant} leaves {left} on the node"
+
+    def _calls_of(self, node: str) -> int:
+        return sum(place == node for _, place, _ in self.running.values())
+
+    def _reject(self, reject: Reject) -> None:
+        action = self.waiting.pop(reject.action)
+        self.ended.add(reject.action)
+        assert reject.action in reject.detail
+        home = None if action.trajectory is None else self.sandboxes.get(action.trajectory)
+        late = action.deadline is not None and action.deadline <= self.at
+        justified = {
+            "infeasible": lambda: (
+                self.impossible(action) or (home is not None and action.demand.get("memory", 0) > home.memory)
+            ),
+            "no_capacity": lambda: late and not action.key.startswith("api:"),
+            "quota_exhausted": lambda: late and action.key.startswith("api:"),
+            "sandbox_lost": lambda: action.trajectory is not None and home is None,
+            "trajectory_unknown": lambda: action.trajectory is not None and home is None,
+        }
+        assert justified[reject.outcome](), f"{reject} is not justified"
+
+    def _open(self, order: OpenSandbox) -> None:
+        unplaced = [name for name, sandbox in self.sandboxes.items() if sandbox.node is None]
+        assert order.trajectory == unplaced[0], f"{order} overtakes {unplaced[0]}"
+        most = max(self.free(node)["memory"] for node in self.nodes("cpu"))
+        assert self.free(order.node)["memory"] == most
+        self.sandboxes[order.trajectory].node = order.node
+        assert self.free(order.node)["memory"] >= 0
+
+    # -- what must not be left
+
+    def next_wake(self) -> int | None:
+        """Return when the next deadline is, or the next tokens for somebody who lacks nothing else."""
+        moments = [action.deadline for action in self.waiting.values() if action.deadline is not None]
+        for key, provider in self.providers.items():
+            head = self._head_of_provider(key)
+            if head is not None and provider.quota.per_second is not None:
+                missing = head.sizes[0] - provider.level(self.at)
+                if missing > 0 and head.sizes[0] <= provider.quota.concurrency - self.in_flight(key):
+                    moments.append(self.at + ceil(missing / provider.rate))
+        return min(moments, default=None)
+
+    def _domain_of(self, running: str) -> str:
+        action, node, _ = self.running[running]
+        return action.key if action.key.startswith("api:") else node
+
+    def _nobody_was_overtaken(self, granted: str) -> None:
+        action = self.running[granted][0]
+        for other in self._queue_of(self._domain_of(granted)):
+            assert _order(action) < _order(other), f"{action.id} was granted before {other.id}"
+
+    def _nobody_waits_in_vain(self, served: set[str]) -> None:
+        for action in self.waiting.values():
+            assert action.deadline is None or action.deadline > self.at, f"{action.id} waits past its deadline"
+            pinned = action.trajectory is not None
+            assert pinned or not self.impossible(action), f"{action.id} waits, but nobody could ever hold it"
+        for node in [*self.nodes("cpu"), *self.nodes("gpu")]:
+            head, free = self._head_of_node(node), self.free(node)
+            if head and all(amount <= free[name] for name, amount in self._charge(head, head.sizes[0]).items()):
+                self._must_be_evicted(head, node, served)
+        for key, provider in self.providers.items():
+            head, room = self._head_of_provider(key), provider.quota.concurrency - self.in_flight(key)
+            tokens = room if provider.quota.per_second is None else provider.level(self.at)
+            if head and head.sizes[0] <= min(room, tokens):
+                self._must_be_evicted(head, key, served)
+
+    def _must_be_evicted(self, head: Action, domain: str, served: set[str]) -> None:
+        """Fail unless the first of a queue, which fits, was left waiting for the sake of one that runs now."""
+        if domain in served:
+            self._evicted[domain] = head.id
+        busy = any(self._domain_of(name) == domain for name in self.running)
+        assert busy, f"{head.id} is first on {domain}, fits and waits, and nobody runs there"
+        assert self._evicted.get(domain) == head.id, f"{head.id} is first on {domain}, fits and was not looked at"
+
+    def _head_of_node(self, node: str) -> Action | None:
+        """Return who is certainly the first on a node: nobody before it could have been routed there."""
+        head, kind = next(self._queue_of(node), None), self.kinds[node]
+        if head is None or self.nodes(kind) == [node]:
+            return head
+        elsewhere = (one for one in self.waiting.values() if one.trajectory is None and one.key == kind)
+        return None if any(_order(one) < _order(head) for one in elsewhere) else head
+
+    def _head_of_provider(self, key: str) -> Action | None:
+        offered = any(key in offers for offers in self.offers.values())
+        return next(self._queue_of(key), None) if offered else None
+
+    def _queue_of(self, domain: str) -> Iterator[Action]:
+        """Yield, in order, those who certainly wait in this domain."""
+        for action in sorted(self.waiting.values(), key=_order):
+            if action.trajectory is not None:
+                home = self.sandboxes.get(action.trajectory)
+                if home is not None and home.ready and home.node == domain:
+                    yield action
+            elif action.key == domain or self.nodes(action.key) == [domain]:
+                yield action
+
+
+def _order(action: Action) -> tuple[int, int]:
+    return (-action.priority, action.seq)
