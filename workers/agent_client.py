@@ -93,6 +93,8 @@ class AgentClient:
                     return self._receive(sock, give_up)
         except TimeoutError:
             raise SandboxError(f"{self._name} did not answer within {timeout:.1f} s: close its trajectory") from None
+        except ConnectionError as error:
+            raise SandboxError(f"{self._name} is gone, removed or killed from outside: {error}") from None
         except (OSError, ValueError) as error:
             raise SandboxError(f"{self._name} cannot be asked: {error}") from None
 
@@ -113,6 +115,6 @@ class AgentClient:
             sock.settimeout(max(0.001, give_up - time.monotonic()))
             data = sock.recv(_CHUNK)
             if not data:
-                raise ConnectionResetError("it is gone (its container was removed, or its agent died)")
+                raise ConnectionResetError("its agent hung up")
             received += data
         return Answer(*answer)

@@ -35,23 +35,14 @@ def create_group(name: str, *, memory: int, pids: int, root: Path = Path("/")) -
             _delegate(parent.folders["cpu"])
         for folder in set(group.folders.values()):
             folder.mkdir()
-    except OSError as error:
-        remove_group(group)
+        _limit(group, parent, memory * MIB, pids)
+    except (OSError, SandboxError) as error:
+        with contextlib.suppress(OSError):
+            remove_group(group)
         raise SandboxError(
             f"cannot make a control group: {error}. Run the worker as root, or under "
             "`systemd-run --user --scope -p Delegate=yes`"
         ) from None
-    if parent.version == 1:  # a new cpuset is empty, and nobody may join it
-        for file in ("cpuset.mems", "cpuset.cpus"):
-            write(group.folders["cpuset"] / file, (parent.folders["cpuset"] / file).read_text().strip())
-    limit = str(memory * MIB)
-    names = ("memory.max",) if parent.version == 2 else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-    for file in names:
-        if parent.version == 2 or (group.folders["memory"] / file).exists():
-            write(group.folders["memory"] / file, limit)
-    if (group.folders["memory"] / "memory.swap.max").exists():
-        write(group.folders["memory"] / "memory.swap.max", "0")
-    write(group.folders["pids"] / "pids.max", str(pids))
     return group
 
 
@@ -72,9 +63,7 @@ def remove_group(group: Cgroup) -> None:
     remaining = [folder for folder in set(group.folders.values()) if folder.is_dir()]
     while remaining:
         for folder in remaining:
-            for pid in (folder / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
+            _kill_members(folder)
             with contextlib.suppress(OSError):  # busy until the last process is gone
                 folder.rmdir()
         remaining = [folder for folder in remaining if folder.is_dir()]
@@ -84,11 +73,36 @@ def remove_group(group: Cgroup) -> None:
             time.sleep(0.005)
 
 
+def _kill_members(folder: Path) -> None:
+    try:
+        members = (folder / "cgroup.procs").read_text().split()
+    except OSError:  # the group went meanwhile
+        return
+    for pid in members:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def _parent(root: Path) -> Cgroup:
     mine = find("self", root=root)
     if mine.version == 2 and mine.folders["cpu"].name == _WORKER_LEAF:
         return Cgroup(2, {controller: folder.parent for controller, folder in mine.folders.items()})
     return mine
+
+
+def _limit(group: Cgroup, parent: Cgroup, memory: int, pids: int) -> None:
+    folder = group.folders["memory"]
+    if group.version == 2:
+        write(folder / "memory.max", str(memory))
+        if (folder / "memory.swap.max").exists():
+            write(folder / "memory.swap.max", "0")
+    else:
+        for file in ("cpuset.mems", "cpuset.cpus"):  # a new cpuset is empty, and nobody may join it
+            write(group.folders["cpuset"] / file, (parent.folders["cpuset"] / file).read_text().strip())
+        write(folder / "memory.limit_in_bytes", str(memory))
+        if (folder / "memory.memsw.limit_in_bytes").exists():
+            write(folder / "memory.memsw.limit_in_bytes", str(memory))
+    write(group.folders["pids"] / "pids.max", str(pids))
 
 
 def _delegate(parent: Path) -> None:

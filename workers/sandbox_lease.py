@@ -136,8 +136,8 @@ class SandboxLease(Sandbox):
 
 
 def _checked(argv: Sequence[str], timeout: float | None) -> str:
-    if isinstance(argv, str) or not argv or not all(isinstance(part, str) for part in argv):
-        raise InvalidAction(f"argv must be a list of texts, such as ['bash', '-c', 'ls'], not {argv!r}")
+    if isinstance(argv, str) or not argv or not all(isinstance(part, str) for part in argv) or "\0" in "".join(argv):
+        raise InvalidAction(f"argv must be a list of texts without NUL, such as ['bash', '-c', 'ls'], not {argv!r}")
     if timeout is not None and not timeout > 0:
         raise InvalidAction(f"a command's timeout must be more than 0 seconds, not {timeout!r}")
     return command_text(argv)

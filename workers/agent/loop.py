@@ -89,7 +89,7 @@ class Loop:
         except (OSError, subprocess.SubprocessError) as error:
             code = getattr(error, "errno", None)
             if code == errno.EAGAIN:  # no process is left: without this none ever would be
-                _signal_all(signal.SIGKILL)
+                self._kill_everything()
             call.answer({"error": "spawn", "errno": code, "message": str(error)})
             return
         call.command = Command(popen, self._selector, tag=tag, stdin=body, started=started, timeout=timeout, cap=cap)
@@ -123,6 +123,13 @@ class Loop:
         self._reap()
         self._doomed.clear()
         self._finish(command)
+
+    def _kill_everything(self) -> None:
+        give_up = time.monotonic() + KILL_TIME
+        _signal_all(signal.SIGKILL)
+        while os.getpid() == 1 and descendants(1) and time.monotonic() < give_up:
+            time.sleep(0.002)
+            self._reap()
 
     def _victims_while_frozen(self, command: Command) -> list[int]:
         """Kill whom we find, with everything stopped meanwhile: nobody can fork faster than we look."""

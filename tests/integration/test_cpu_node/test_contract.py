@@ -62,7 +62,7 @@ def test_unknown_command_and_unknown_folder(trajectory: Trajectory) -> None:
         assert lease.exec(["true"]).ok
 
 
-@pytest.mark.parametrize("argv", [[], "ls -l", ["ls", 3]])
+@pytest.mark.parametrize("argv", [[], "ls -l", ["ls", 3], ["ls", "a\0b"]])
 def test_bad_argv_fails_at_the_call(trajectory: Trajectory, argv: list[str]) -> None:
     with trajectory.lease() as lease, pytest.raises(InvalidAction, match="argv must be a list of texts"):
         lease.exec(argv)
