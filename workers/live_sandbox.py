@@ -48,7 +48,7 @@ class LiveSandbox:
         dispose: Callable[[], None],
     ) -> None:
         self.trajectory, self.lease, self.env, self.client = trajectory, lease, env, client
-        self._control, self._dispose = control, dispose
+        self.control, self._dispose = control, dispose
         self._lock = threading.Lock()
         self._shares: list[Share] = []
         self._removed = False
@@ -66,22 +66,18 @@ class LiveSandbox:
             if not self._removed:
                 self._apply(cpu_unit)
 
-    def oom_kills(self) -> int:
-        """See CpuControl."""
-        return self._control.oom_kills()
-
     def remove(self) -> None:
         """Remove it with everything that runs in it. Idempotent."""
         with self._lock:
             self._removed = True
             with contextlib.suppress(SandboxError):  # what runs in it needs time to die
-                self._control.give(1.0, ())
+                self.control.give(1.0, ())
         self._dispose()
         self.client.close()
 
     def _apply(self, cpu_unit: float) -> None:
         if self._shares:
             cpus = [cpu for share in self._shares for cpu in share.cpus]
-            self._control.give(sum(share.units for share in self._shares) * cpu_unit, cpus)
+            self.control.give(sum(share.units for share in self._shares) * cpu_unit, cpus)
         else:
-            self._control.idle()
+            self.control.idle()

@@ -84,14 +84,14 @@ class SandboxLease(Sandbox):
             "timeout": limit,
             "cap": OUTPUT_CAP,
         }
-        kills = self.sandbox.oom_kills()
+        kills = self.sandbox.control.oom_kills()
         answer = self._ask(header, stdin, limit + PATIENCE)
         raise_refusal(answer, self.action, what)
         result = exec_result(answer)
         with self._lock:
             self.usage.cpu_seconds += result.cpu_seconds
             self.usage.peak_memory = max(self.usage.peak_memory, result.peak_memory)
-        raise_verdict(answer, result, self.action, argv, out_of_memory=self.sandbox.oom_kills() > kills)
+        raise_verdict(answer, result, self.action, argv, out_of_memory=self.sandbox.control.oom_kills() > kills)
         return result
 
     def read_file(self, path: str) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.cpu_nodes import Trajectory, processes_with, trajectory_on
 from workers.cgroups import Cgroup, find
 from workers.cpu_node import CpuNode
+from workers.docker_sandbox import DockerUpdate
 
 SPIN = """
 import json, os, resource, time
@@ -73,3 +74,22 @@ def quota(group: Cgroup) -> int:
     if group.version == 2:
         return int((group.folders["cpu"] / "cpu.max").read_text().split()[0])
     return int((group.folders["cpu"] / "cpu.cfs_quota_us").read_text())
+
+
+@pytest.mark.docker
+def test_the_engine_resizes_where_cgroups_cannot_be_written(
+    make_node: Callable[..., CpuNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cgroup, "writable", lambda _: False)
+    node = make_node("docker", tmp_path, "fallback")
+    try:
+        with trajectory_on(node) as trajectory:
+            with trajectory.lease() as lease:
+                assert isinstance(lease.sandbox.control, DockerUpdate)
+                lease.exec(["bash", "-c", "setsid sleep 434343 >/dev/null 2>&1 &"])
+                group = find(processes_with("434343")[0])
+                assert quota(group) == 100_000
+                assert lease.exec(["nproc"]).stdout == "1\n"
+            assert quota(group) == 1_000
+    finally:
+        node.stop()
