@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from tangram_tasks.errors import ConfigurationError
 from workers.arena import ALIGNMENT
 from workers.devices import Device
 
@@ -109,18 +108,14 @@ class CudaOps:
         done.synchronize()
 
 
-def ops_for(device: Device) -> DeviceOps:
-    """Return the operations of a device. Raises ConfigurationError if torch cannot use it."""
+def ops_for(device: Device) -> DeviceOps | None:
+    """Return the operations of a device; None if torch does not see it (a CPU build, or CUDA_VISIBLE_DEVICES)."""
     if device.emulated:
         return CpuOps(device.link_gbps)
-    if torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            if device.id.endswith(str(torch.cuda.get_device_properties(index).uuid)):
-                return CudaOps(torch.device("cuda", index))
-    raise ConfigurationError(
-        f"GPU {device.id} ({device.name}) is there, but torch {torch.__version__} cannot use it: install a CUDA build "
-        "of torch and check CUDA_VISIBLE_DEVICES, or set devices and budget to emulate"
-    )
+    for index in range(torch.cuda.device_count()):
+        if device.id.endswith(str(torch.cuda.get_device_properties(index).uuid)):
+            return CudaOps(torch.device("cuda", index))
+    return None
 
 
 def _cudart() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +49,21 @@ class Slots:
             raise ConfigurationError("a GPU node needs one service or more")
         if inventory.reason:
             logger.warning("not all GPUs are used: %s", inventory.reason)
-        all_ops = [ops_for(device) for device in inventory.devices]
+        devices = _usable(inventory)
         _bound_threads(threads, inventory)
-        context = LoadContext(state_dir, accelerated=all_ops[0].device.type != "cpu")
+        first = devices[0][1]
+        context = LoadContext(state_dir, accelerated=first.device.type != "cpu")
         specs = {spec.name: spec for spec in map(service_spec, services)}
         if len(specs) < len(services):
             raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
-        loaded = {name: TorchService.load(spec, context, all_ops[0]) for name, spec in specs.items()}
-        return cls(_devices(inventory, all_ops, loaded), loaded, all_ops[0])
+        loaded: dict[str, TorchService] = {}
+        with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
+            for name, spec in specs.items():
+                loaded[name] = TorchService.load(spec, context, first)
+                undo.callback(first.free_host, loaded[name].image.buffer)
+            built = cls(_slots(devices, loaded), loaded, first)
+            undo.pop_all()
+        return built
 
     def free(self) -> None:
         """Give the memory back; to be called when nothing is leased and the pagers are closed."""
@@ -66,13 +74,22 @@ class Slots:
         self.services.clear()
 
 
-def _devices(
-    inventory: Inventory, all_ops: Sequence[DeviceOps], services: Mapping[str, TorchService]
-) -> tuple[Slot, ...]:
+def _usable(inventory: Inventory) -> list[tuple[Device, DeviceOps]]:
+    found = [(device, ops) for device in inventory.devices if (ops := ops_for(device)) is not None]
+    if found:
+        return found
+    raise ConfigurationError(
+        f"this machine has GPUs ({', '.join(device.name for device in inventory.devices)}), but torch "
+        f"{torch.__version__} sees none: install a CUDA build of torch and check CUDA_VISIBLE_DEVICES, or set devices "
+        "and budget to emulate"
+    )
+
+
+def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, TorchService]) -> tuple[Slot, ...]:
     whole = sum(aligned(service.image.nbytes) for service in services.values())
-    budgets = [_budget(device, whole) for device in inventory.devices]
-    pagers = [Pager(device.id, budget) for device, budget in zip(inventory.devices, budgets, strict=True)]
-    memories = [(ops, ops.arena(budget)) for ops, budget in zip(all_ops, budgets, strict=True)]
+    budgets = [_budget(device, whole) for device, _ in devices]
+    pagers = [Pager(device.id, budget) for (device, _), budget in zip(devices, budgets, strict=True)]
+    memories = [(ops, ops.arena(budget)) for (_, ops), budget in zip(devices, budgets, strict=True)]
     replicas = {name: service.replicas(memories) for name, service in services.items()}
     slots = []
     for index, pager in enumerate(pagers):

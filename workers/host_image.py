@@ -6,7 +6,7 @@ transposes) share their bytes in the image as they did in the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -39,10 +39,10 @@ class Segment:
     size: tuple[int, ...]
     stride: tuple[int, ...]
 
-    def view(self, base: Tensor) -> Tensor:
-        """Return the tensor as a view of a buffer that holds the image's bytes."""
-        flat = base[self.offset : self.offset + self.nbytes].view(self.dtype)
-        return flat.as_strided(self.size, self.stride)
+    def view(self, typed: Tensor) -> Tensor:
+        """Return the tensor as a view of a buffer that holds the image's bytes and is itself viewed as `dtype`."""
+        first = int(typed.storage_offset()) + self.offset // self.dtype.itemsize
+        return typed.as_strided(self.size, self.stride, first)
 
 
 class HostImage:
@@ -83,6 +83,12 @@ class HostImage:
             buffer[offset : offset + source.numel()].copy_(source)
         return cls(buffer, segments, frozenset(mutable))
 
+    def views(self, base: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """Yield each tensor's name and the tensor as a view of a buffer that holds the image's bytes."""
+        typed = {dtype: base.view(dtype) for dtype in {segment.dtype for segment in self.segments.values()}}
+        for name, segment in self.segments.items():
+            yield name, segment.view(typed[segment.dtype])
+
     def intact(self, base: Tensor, *, blocks: int | None = 4) -> bool:
         """Whether a buffer holds the image's bytes, by the sums of the next few blocks, or of all (None).
 
@@ -96,7 +102,7 @@ class HostImage:
     def store(self, name: str, value: Tensor) -> None:
         """Keep a changed buffer's value."""
         segment = self.segments[name]
-        segment.view(self.buffer).copy_(value)
+        segment.view(self.buffer.view(segment.dtype)).copy_(value)
         for block in range(segment.offset // BLOCK, -(-(segment.offset + segment.nbytes) // BLOCK)):
             self._sums[block] = self._sum(self.buffer, block)
 

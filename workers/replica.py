@@ -76,9 +76,9 @@ class Replica:
         return f"service {self._service} changed {', '.join(undeclared)} in a call: declare it mutable to keep changes"
 
     def _bind(self, base: Tensor) -> None:
-        for name, segment in self._image.segments.items():
+        for name, view in self._image.views(base):
             tensor = self._tensors[name]
-            tensor.data = segment.view(base)
+            tensor.data = view
             self._versions[name] = tensor._version
 
 

@@ -82,11 +82,9 @@ class _Teacher:
         """Return the mean natural log-probability of each answer's tokens, given its prompt."""
         tokens, mask = self._left_padded(items, next(module.parameters()).device)
         longest = max(len(answer) for _, answer in items)
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
         logits: Tensor = module(
             input_ids=tokens,
             attention_mask=mask,
-            position_ids=positions,
             use_cache=False,
             logits_to_keep=longest + 1,  # all others would take 200 kB per token
         ).logits
@@ -95,6 +93,7 @@ class _Teacher:
         return finite(NAME, (chosen[row, -len(answer) :].mean().item() for row, (_, answer) in enumerate(items)))
 
     def _left_padded(self, items: Sequence[tuple[list[int], list[int]]], device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return tokens and mask with the answers' ends aligned; the model's positions are relative (rotary)."""
         width = max(len(prompt) + len(answer) for prompt, answer in items)
         rows = [[*prompt, *answer] for prompt, answer in items]
         padding: int = self._tokenizer.pad_token_id

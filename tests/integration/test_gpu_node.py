@@ -21,6 +21,7 @@ from tangram_tasks.errors import (
     ServiceUnavailable,
 )
 from workers.device_ops import CpuOps
+from workers.devices import Device, Inventory
 from workers.gpu_node import GpuNode
 from workers.replica import Replica
 
@@ -312,3 +313,11 @@ def test_stopping_cancels_what_still_runs(start: StartNode) -> None:
         node.stop(grace=0.0)
         with pytest.raises(ActionCancelled):
             lease.call("score", NUMBERS)
+
+
+def test_gpus_that_torch_does_not_see_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unseen = Inventory((Device("GPU-0", "Model X", 80, 70),), "nvml")
+    monkeypatch.setattr("workers.gpu_node.probe", lambda: unseen)
+
+    with pytest.raises(ConfigurationError, match=r"this machine has GPUs \(Model X\), but torch .* sees none"):
+        GpuNode(node="gpu-1", state_dir=tmp_path, services=(SMALL,))

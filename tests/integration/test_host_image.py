@@ -104,6 +104,7 @@ def test_a_parked_module_can_still_be_saved() -> None:
     replica = _replica(module, _image(module))
     replica.page_in(0)
     replica.page_out()
+    replica._memory.fill_(0xFF)
 
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
