@@ -88,7 +88,14 @@ def serve(kind: str) -> None:
             [
                 "worker",
                 *("--queues", node_queue(kind, node.name), "--hostname", f"{node.name}@%h"),
-                *("--pool", "threads", "--concurrency", str(options.concurrency or node.slots), "--loglevel", "WARNING"),
+                *(
+                    "--pool",
+                    "threads",
+                    "--concurrency",
+                    str(options.concurrency or node.slots),
+                    "--loglevel",
+                    "WARNING",
+                ),
                 *("--without-mingle", "--without-gossip"),
             ]
         )
