@@ -156,11 +156,12 @@ class ApiNode:
         }
 
     @contextlib.contextmanager
-    def apply(self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float) -> Iterator[Applied]:
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> Iterator[Applied]:
         """Give the action its provider's client. Raises ServiceUnavailable if this node does not know the provider."""
         name = header.spec.demand.key.removeprefix(API_PREFIX)
         if name not in self._providers:
             raise ServiceUnavailable(f"node {self.name} has no provider {name!r}")
+        deadline = time.monotonic() + header.spec.timeout
         call = ApiCall(name, self._providers[name], self._clients[name], deadline)
         with self._lock:
             self._running.add(action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
@@ -47,8 +48,9 @@ class CpuWorker:
         return self._node.capacity
 
     @contextlib.contextmanager
-    def apply(self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float) -> Iterator[Applied]:
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> Iterator[Applied]:
         """Grow the trajectory's sandbox for the length of the context. Raises SandboxError if it is gone."""
+        deadline = time.monotonic() + header.spec.timeout
         if not header.spec.sandbox or header.trajectory is None:
             yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline))
             return

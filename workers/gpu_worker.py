@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
@@ -40,18 +41,20 @@ class GpuWorker:
         return self._node.services
 
     @contextlib.contextmanager
-    def apply(self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float) -> Iterator[Applied]:
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> Iterator[Applied]:
         """Page the service in and pin it. Raises ServiceUnavailable if this node does not hold it."""
-        service = header.spec.service
+        service, timeout = header.spec.service, header.spec.timeout
         if service is None:
-            yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline))
+            yield Applied(ActionContext(action=action, units=grant.units, deadline=time.monotonic() + timeout))
             return
         if service not in self.services:
             raise ServiceUnavailable(f"node {self.name} has no service {service!r}; it has {', '.join(self.services)}")
         usage = Usage()
-        with self._node.lease(service=service, action=action, units=grant.units, deadline=deadline) as lease:
+        limit = time.monotonic() + timeout
+        with self._node.lease(service=service, action=action, units=grant.units, deadline=limit) as lease:
             usage.restore_s = lease.usage.restore_s
             usage.page_ins = lease.usage.page_ins
+            deadline = lease.begin(timeout)
             yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline, service=lease), usage)
 
     def cancel(self, action: str) -> bool:

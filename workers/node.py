@@ -49,16 +49,15 @@ class Node(Protocol):
     def services(self) -> tuple[str, ...]:
         """Reward models it can page in."""
 
-    def apply(
-        self, action: str, header: ActionHeader, grant: GrantHeader, deadline: float
-    ) -> AbstractContextManager[Applied]:
+    def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> AbstractContextManager[Applied]:
         """Give the granted resources for the length of the context, and take them back whatever happens.
+
+        Giving them may take as long as the action's timeout; that starts to count when they are given.
 
         Args:
             action: task id.
             header: what it asked for.
             grant: what it got.
-            deadline: `time.monotonic()` value at which its timeout ends.
         """
 
     def cancel(self, action: str) -> bool:

@@ -57,15 +57,14 @@ class Runtime:
         applied: Applied | None = None
         outcome = "ok"
         try:
-            deadline = time.monotonic() + header.spec.timeout
-            with self._node.apply(request.id, header, grant, deadline) as applied:
+            with self._node.apply(request.id, header, grant) as applied:
                 self._check_killed(request, grant)
                 clock.body_starts()
                 try:
                     yield applied.context
                 finally:
                     clock.body_ends()
-                self._check_overrun(request, header, deadline)
+                self._check_overrun(request, header, applied.context.deadline)
             self._check_killed(request, grant)
         except BaseException as error:
             outcome = _outcome(error)

@@ -38,7 +38,7 @@ class ServiceLease:
     Args:
         service: the service.
         action: who uses it.
-        deadline: `time.monotonic()` value at which the action's timeout ends.
+        deadline: `time.monotonic()` value at which waiting for a device ends; then `begin` sets the action's own.
     """
 
     def __init__(self, service: TorchService, action: str, deadline: float) -> None:
@@ -55,6 +55,11 @@ class ServiceLease:
         self._replicas.append(replica)
         self.usage.restore_s += cost.seconds
         self.usage.page_ins += cost.count
+
+    def begin(self, timeout: float) -> float:
+        """Start the action's own time, `timeout` s: paging in did not count. Returns the new deadline."""
+        self._deadline = time.monotonic() + timeout
+        return self._deadline
 
     def cancel(self) -> None:
         """Let the next batch, or the wait for a device, end with ActionCancelled."""

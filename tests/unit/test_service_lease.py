@@ -105,3 +105,13 @@ def test_a_lease_that_ended_answers_no_more() -> None:
 def test_a_payload_that_is_no_dict_is_refused() -> None:
     with pytest.raises(InvalidAction, match="method double expects a dict"):
         _lease(Doubler(), "r0").call("double", cast("dict[str, Any]", [1, 2]))
+
+
+def test_paging_in_does_not_count_as_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Doubler()
+    lease = _lease(service, "r0", deadline=100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 101.0)
+    with pytest.raises(ActionTimeout):
+        lease.call("double", {"numbers": [1]})
+    assert lease.begin(5.0) == 106.0
+    assert lease.call("double", {"numbers": [1]}) == [2]
