@@ -37,12 +37,16 @@ DRAIN_STEPS = 1000
 class AdmissionMachine(RuleBasedStateMachine):
     """Feeds events and keeps the ledger; replays and drains at the end."""
 
-    @initialize(depth=st.sampled_from([0, 2, 16]))
-    def start(self, depth: int) -> None:
+    @initialize(depth=st.sampled_from([0, 2, 16]), cpu=st.integers(0, 8), apis=st.sampled_from([set(), set(QUOTAS)]))
+    def start(self, depth: int, cpu: int, apis: set[str]) -> None:
         self.depth, self.at, self.count = depth, 0, 0
         providers = {f"api:{name}": Provider(quota, Fraction(quota.burst)) for name, quota in QUOTAS.items()}
         self.ledger = Ledger(providers=providers)
         self._fresh_core()
+        if cpu:
+            self.cpu_node_joins("c1", cpu, 300)
+        if apis:
+            self.api_node_joins("x1", apis)
 
     def _fresh_core(self) -> None:
         self.core = Admission(depth=self.depth)
@@ -134,33 +138,28 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     # -- actions
 
-    @rule(
-        data=st.data(),
-        key=st.sampled_from(KEYS),
-        sizes=SIZES,
-        memory=st.sampled_from([0, 0, 30, 150]),
-        patience=st.sampled_from([None, None, 1, 300]),
-        priority=st.integers(0, 1),
-    )
-    def action_is_submitted(
-        self, data: st.DataObject, key: str, sizes: list[int], memory: int, patience: int | None, priority: int
-    ) -> None:
-        self.count += 1
+    @rule(data=st.data(), key=st.sampled_from(KEYS), count=st.integers(1, 5))
+    def actions_are_submitted(self, data: st.DataObject, key: str, count: int) -> None:
         homes = [None, "nowhere", *sorted(self.ledger.sandboxes)] if key == "cpu" else [None]
-        wanted = action(
-            f"a{self.count}",
-            key=key,
-            sizes=sizes,
-            durations=[max(1, data.draw(st.integers(100, 900)) // size) for size in sizes],
-            memory=memory if key == "cpu" else 0,
-            arrival=self.at,
-            trajectory=data.draw(st.sampled_from(homes)),
-            deadline=None if patience is None else self.at + patience,
-            priority=priority,
-        )
-        self.ledger.waiting[wanted.id] = wanted
-        self.ledger.submitted.add(wanted.id)
-        self.tell(Submitted(self.at, wanted))
+        home = data.draw(st.sampled_from(homes))
+        for _ in range(count):
+            self.count += 1
+            sizes = data.draw(SIZES)
+            patience = data.draw(st.sampled_from([None, None, None, 1, 300]))
+            wanted = action(
+                f"a{self.count}",
+                key=key,
+                sizes=sizes,
+                durations=[max(1, data.draw(st.integers(100, 900)) // size) for size in sizes],
+                memory=data.draw(st.sampled_from([0, 0, 30, 150])) if key == "cpu" else 0,
+                arrival=self.at,
+                trajectory=home,
+                deadline=None if patience is None else self.at + patience,
+                priority=data.draw(st.integers(0, 1)),
+            )
+            self.ledger.waiting[wanted.id] = wanted
+            self.ledger.submitted.add(wanted.id)
+            self.tell(Submitted(self.at, wanted))
 
     @rule(data=st.data())
     def a_known_action_is_submitted_again(self, data: st.DataObject) -> None:
