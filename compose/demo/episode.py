@@ -62,8 +62,8 @@ class Pace:
         longest_call: seconds of a replayed call.
     """
 
-    turns: int = 10
-    time_scale: float = 0.3
+    turns: int = 8
+    time_scale: float = 0.25
     longest_gap: float = 3.0
     longest_call: float = 3.0
 

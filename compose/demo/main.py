@@ -31,6 +31,9 @@ PACE = Pace()
 #: Seconds until a stack must run. The very first one converts a model's weights, which took 34 s on 2 busy cores.
 READY_LIMIT = 180.0
 
+#: Seconds per trajectory of the batch after which one counts as stuck. On 2 quiet cores each adds 9 when run statically.
+PATIENCE = 30.0
+
 
 def run_demo(
     *, lite: bool, trajectories: int, seed: int, output: Path, pace: Pace = PACE, console: Console | None = None
@@ -124,6 +127,7 @@ class Demo:
                 self._machine.sharing(mode),
                 rewards=bool(self._machine.services),
                 image=IMAGE,
+                limit=PATIENCE * (4 + len(self._episodes)),
             )
             return rollout.run(self._episodes, lambda: progress.advance(bar))
 
