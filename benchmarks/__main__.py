@@ -14,6 +14,7 @@ import click
 BENCHMARKS = {
     "hop": "time that admission adds between publish and start, against plain Celery",
     "cpu_overhead": "time that giving and taking a sandbox's cores adds to one action",
+    "vectors": "decisions of policy paper against recorded instances",
 }
 #: What every result has; `holds` decides the exit code.
 KEYS = ("name", "value", "unit", "reach", "holds", "n", "spread", "machine", "detail")
