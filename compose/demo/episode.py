@@ -45,11 +45,6 @@ class Step:
     calls: tuple[Call, ...] = ()
     shape: Kind | None = None
 
-    @property
-    def actions(self) -> int:
-        """How many actions it issues in parallel."""
-        return len(self.targets) + len(self.calls)
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:

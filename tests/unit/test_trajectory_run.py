@@ -104,7 +104,7 @@ async def test_an_episode_fails_then_edits_then_passes(actions: dict[str, FakeAc
     assert outcome.searches == len(actions["http_get"].calls) >= 1
     assert actions["unpack"].calls == [(project_files(),)]
     # An edit is two actions.
-    assert len(reports) == sum(step.actions for step in steps) + 1
+    assert len(reports) == sum(len(step.targets) + len(step.calls) for step in steps) + 1
 
 
 async def test_rewards_rank_with_both_models(actions: dict[str, FakeAction]) -> None:
