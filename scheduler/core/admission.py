@@ -25,6 +25,7 @@ from scheduler.core.events import (
     RefuseSandbox,
     Reject,
     Released,
+    Resized,
     Restored,
     SandboxReady,
     Submitted,
@@ -38,7 +39,7 @@ from scheduler.core.policy import make_policy
 from scheduler.core.views import Holdings, WaitingAction, holdings, waiting_actions
 from scheduler.core.waiting import Waiter
 
-ActionEvent = Submitted | Restored | Released | Cancelled | Tick
+ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
 NodeEvent = NodeJoined | NodeLost
 TrajectoryEvent = TrajectoryOpened | TrajectoryRestored | SandboxReady | TrajectoryClosed
 
@@ -63,7 +64,7 @@ class Admission:
         """Take in one event and return everything that follows from it.
 
         An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
-        tokens away. Unknown ids in Released, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known ones in
+        tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known ones in
         Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
@@ -117,6 +118,8 @@ class Admission:
                 places.restore(event)
             case Released():
                 places.release(event.action)
+            case Resized():
+                places.resize(event.action, event.units)
             case Cancelled():
                 places.room.remove(event.action)
             case Tick():

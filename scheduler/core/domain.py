@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
@@ -96,6 +97,13 @@ class Domain:
         """Give back what an action holds. Raises KeyError if it holds nothing."""
         charge = self.running.pop(action).units
         self.used = {name: amount - charge.get(name, 0) for name, amount in self.used.items()}
+        self.changed = True
+
+    def rescale(self, action: str, units: int) -> None:
+        """Enter in the books that an action holds other units of the key resource now. Raises KeyError if it has none."""
+        running = self.running[action]
+        self.used[self.key] += units - running.units[self.key]
+        self.running[action] = replace(running, units={**running.units, self.key: units})
         self.changed = True
 
     def pick_node(self) -> str:

@@ -81,6 +81,15 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Resized:
+    """A running action holds `units` of its key resource from now on: its node has done it, or could not."""
+
+    at: int
+    action: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """A waiting action must not be granted any more."""
 
@@ -155,6 +164,7 @@ Event = (
     Submitted
     | Restored
     | Released
+    | Resized
     | Cancelled
     | NodeJoined
     | NodeLost
@@ -169,6 +179,15 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Start this action on this node with so many units of its key resource."""
+
+    action: str
+    node: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Let this running action have so many units of its key resource; its node answers with Resized."""
 
     action: str
     node: str
@@ -208,4 +227,4 @@ class RefuseSandbox:
     detail: str
 
 
-Decision = Grant | Reject | OpenSandbox | CloseSandbox | RefuseSandbox
+Decision = Grant | Resize | Reject | OpenSandbox | CloseSandbox | RefuseSandbox

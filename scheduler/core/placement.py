@@ -70,6 +70,13 @@ class Placement:
         if domain is not None:
             domain.release(action)
 
+    def resize(self, action: str, units: int) -> None:
+        """Charge an action for other units. One that holds nothing is ignored."""
+        if action in self._restoring:
+            self._restoring[action] = replace(self._restoring[action], units=units)
+        elif action in self.grants:
+            self.grants[action].rescale(action, units)
+
     def seat(self, trajectory: str) -> list[Reject]:
         """Queue everybody who waits for a sandbox that is ready. Returns the refusals."""
         return self._place_all(self.room.of(trajectory))
