@@ -64,8 +64,8 @@ class Admission:
         """Take in one event and return everything that follows from it.
 
         An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
-        tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known ones in
-        Submitted, Restored and the opening of trajectories, change nothing.
+        tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known
+        ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
             ValueError: an action's fields contradict each other; nothing has changed then.

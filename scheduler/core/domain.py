@@ -100,7 +100,7 @@ class Domain:
         self.changed = True
 
     def rescale(self, action: str, units: int) -> None:
-        """Enter in the books that an action holds other units of the key resource now. Raises KeyError if it has none."""
+        """Enter in the books that an action holds other units of the key resource now. Raises KeyError."""
         running = self.running[action]
         self.used[self.key] += units - running.units[self.key]
         self.running[action] = replace(running, units={**running.units, self.key: units})
