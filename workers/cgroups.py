@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tangram_tasks.action import Qos
 from tangram_tasks.errors import SandboxError
+from workers import group_files
 from workers.topology import parse_cpus
 
 PERIOD_US = 100_000
@@ -131,11 +132,7 @@ class Cgroup:
 def write(file: Path, value: str) -> None:
     """Write a kernel file in one call. Raises SandboxError naming file and value."""
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
+        group_files.put(file, value)
     except OSError as error:
         raise SandboxError(f"cannot write {value!r} to {file}: {error.strerror}; the sandbox may be gone") from None
 
