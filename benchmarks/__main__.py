@@ -15,6 +15,10 @@ BENCHMARKS = {
     "hop": "time that admission adds between publish and start, against plain Celery",
     "cpu_overhead": "time that giving and taking a sandbox's cores adds to one action",
     "vectors": "decisions of policy paper against recorded instances",
+    "resize": "time to grow and shrink the sandbox of a running action",
+    "fidelity": "cores that an action really gets, against a limit by quota alone",
+    "sandboxes": "a hundred live sandboxes: memory, creation rate, overhead in any of them",
+    "qos": "a latency-sensitive action beside best-effort load",
 }
 #: What every result has; `holds` decides the exit code.
 KEYS = ("name", "value", "unit", "reach", "holds", "n", "spread", "machine", "detail")
