@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ from workers.cpu_book import CpuBook, GrantUnheld, Share
 from workers.sandbox_lease import SandboxLease
 
 logger = logging.getLogger(__name__)
+
+#: Resizes of grants that are still on their way here are remembered for so many.
+_AHEAD = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +52,7 @@ class CpuGrants:
         self._node, self._book = node, book
         self._lock = threading.Lock()  # the book and the list change together, so that an audit finds them in step
         self._held: list[HeldGrant] = []
+        self._ahead: OrderedDict[str, int] = OrderedDict()  # grant to the units it shall start with
         self._served = self._resized = self._refused = self._healed = 0
 
     @contextlib.contextmanager
@@ -62,7 +67,7 @@ class CpuGrants:
         try:
             with _timed(lease):
                 lease.sandbox.grow(held.share, self._book.cpu_unit)
-            lease.resized(units)
+            lease.resized(held.share.units)
             yield
         finally:
             lease.finish()
@@ -74,19 +79,22 @@ class CpuGrants:
         Args:
             action: its id.
             units: what it shall hold, from 1 to its `max_cpus`.
-            grant: which of its grants is meant; None means any.
+            grant: which of its grants is meant; None means any that runs. One that is not here is taken to be on its
+                way: it will start with so many.
 
         Returns:
-            Whether it holds them now; False if it does not run here (any more).
+            Whether it holds them now, or will from its start; False if it does not run here.
 
         Raises:
             InvalidAction: it can never hold that many.
             GrantUnheld: so many are not free; it keeps what it has.
             SandboxError: its sandbox is gone.
         """
-        held = self._find(action, grant)
-        if held is None:
-            return False
+        with self._lock:
+            held = self._find(action, grant)
+            if held is None:
+                self._start_with(grant, units)
+                return grant is not None
         with held.lock:
             if held.over:
                 return False
@@ -103,8 +111,9 @@ class CpuGrants:
 
     def units_of(self, action: str, grant: str | None = None) -> int:
         """Units that a running action holds; 0 if it does not run here."""
-        held = self._find(action, grant)
-        return 0 if held is None else held.share.units
+        with self._lock:
+            held = self._find(action, grant)
+            return 0 if held is None else held.share.units
 
     def leases(self) -> list[SandboxLease]:
         """Return the leases of all running actions."""
@@ -134,6 +143,7 @@ class CpuGrants:
 
     def _take(self, lease: SandboxLease, grant: str, units: int, qos: Qos) -> HeldGrant:
         with self._lock:
+            units = self._ahead.pop(grant, units)
             try:
                 share = self._book.take(units, qos) if units else self._book.light(qos)
             except GrantUnheld as error:
@@ -184,9 +194,14 @@ class CpuGrants:
             self._resized += 1
 
     def _find(self, action: str, grant: str | None) -> HeldGrant | None:
-        with self._lock:
-            mine = (held for held in reversed(self._held) if held.lease.action == action)
-            return next((held for held in mine if grant is None or held.grant == grant), None)
+        mine = (held for held in reversed(self._held) if held.lease.action == action)
+        return next((held for held in mine if grant is None or held.grant == grant), None)
+
+    def _start_with(self, grant: str | None, units: int) -> None:
+        if grant is not None:
+            self._ahead[grant] = units
+            while len(self._ahead) > _AHEAD:
+                self._ahead.popitem(last=False)
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ class CpuWorker:
             grant=grant.id,
             qos=header.spec.qos,
         ) as lease:
-            context = ActionContext(action=action, units=grant.units, deadline=deadline, sandbox=lease)
+            context = ActionContext(action=action, units=lease.cpus, deadline=deadline, sandbox=lease)
             try:
                 yield Applied(context, usage)
             finally:
@@ -102,7 +102,7 @@ class CpuWorker:
             node=self.name,
             action=order.action,
             grant=order.grant,
-            units=self._node.units_of(order.action, order.grant),
+            units=self._node.units_of(order.action, order.grant) or (order.units if done else 0),
             ok=done,
             reason="" if done else reason,
         )

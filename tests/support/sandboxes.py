@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from tangram_tasks.action import Qos
@@ -27,7 +27,11 @@ class FakeControl:
     qos: Qos = "ls"
     drifted: int = 0
     broken: bool = False
-    looks: int = field(default=0)
+    looks: int = 0
+
+    def state(self) -> tuple[float, tuple[int, ...], Qos]:
+        """Return what it was given last; nothing when idle."""
+        return (*(self.size or (0.0, ())), self.qos)
 
     def give(self, cores: float, cpus: Sequence[int]) -> None:
         if self.broken:

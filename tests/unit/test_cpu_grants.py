@@ -45,10 +45,19 @@ def test_a_running_action_grows_and_shrinks(grants: CpuGrants, control: FakeCont
 def test_resizes_are_fenced_by_the_grant(grants: CpuGrants, control: FakeControl) -> None:
     assert not grants.resize("a", 2)
     with grants.hold(fake_lease(fake_sandbox(control), "a"), grant="g-2", units=1, qos="ls"):
-        assert not grants.resize("a", 2, "g-1")
+        grants.resize("a", 2, "g-1")
         assert grants.units_of("a", "g-1") == 0
         assert control.size == (1.0, (0,))
-    assert not grants.resize("a", 2, "g-2")
+    assert not grants.resize("a", 2)
+
+
+def test_a_resize_may_overtake_its_grant(grants: CpuGrants, control: FakeControl) -> None:
+    assert grants.resize("a", 3, "g-1")
+    assert grants.resize("a", 2, "g-1")
+    lease = fake_lease(fake_sandbox(control), "a")
+    for grant, units in (("g-1", 2), ("g-2", 4)):
+        with grants.hold(lease, grant=grant, units=4, qos="ls"):
+            assert (lease.cpus, grants.units_of("a", grant)) == (units, units)
 
 
 @pytest.mark.parametrize("units", [0, -1, 5])
@@ -97,20 +106,20 @@ def test_the_node_has_the_last_word(grants: CpuGrants, control: FakeControl) -> 
 def test_parallel_actions_of_a_sandbox_hold_their_sum(grants: CpuGrants, control: FakeControl) -> None:
     sandbox = fake_sandbox(control)
     with grants.hold(fake_lease(sandbox, "a"), grant="g", units=1, qos="be"):
-        assert (control.size, control.qos) == ((1.0, (3,)), "be")
+        assert control.state() == (1.0, (3,), "be")
         with grants.hold(fake_lease(sandbox, "b"), grant="h", units=2, qos="ls"):
-            assert (control.size, control.qos) == ((3.0, (0, 1, 3)), "ls"), "whoever is latency-sensitive decides"
+            assert control.state() == (3.0, (0, 1, 3), "ls"), "whoever is latency-sensitive decides"
             assert grants.resize("a", 2)
-            assert control.size == (4.0, (0, 1, 2, 3))
-        assert (control.size, control.qos) == ((2.0, (2, 3)), "be")
+            assert control.state() == (4.0, (0, 1, 2, 3), "ls")
+        assert control.state() == (2.0, (2, 3), "be")
 
 
 def test_light_actions_hold_no_units(grants: CpuGrants, control: FakeControl) -> None:
     sandbox = fake_sandbox(control)
     with grants.hold(fake_lease(sandbox, "light"), grant="g", units=0, qos="ls"):
-        assert control.size == (LIGHT_CORES, (0, 1, 2, 3))
+        assert control.state() == (LIGHT_CORES, (0, 1, 2, 3), "ls")
         with grants.hold(fake_lease(sandbox, "b"), grant="h", units=1, qos="ls"):
-            assert control.size == (1.0, (0,))
+            assert control.state() == (1.0, (0,), "ls")
         with pytest.raises(InvalidAction):
             grants.resize("light", 1)
         assert grants.audit() == 0
