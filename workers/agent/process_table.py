@@ -49,6 +49,11 @@ def descendants(root: int) -> list[Process]:
     return [found for found in below if not found.dead]
 
 
+def children(pid: int) -> set[int]:
+    """Return its direct children, as far as the kernel tells without a look at every process."""
+    return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
+
+
 def tag_of(pid: int) -> str:
     """Return the tag of the request that started this process; empty when it hides it."""
     return variable(pid, TAG)

@@ -95,7 +95,7 @@ class Reaper:
             victims = {pid for pid in suspects if tag_of(pid) in running.tags}
         if running.pid and not running.ended:
             victims.add(running.pid)  # the shell of a session is older
-        return sorted(victims - {spared})
+        return sorted(victims - running.strangers - {spared})
 
 
 def _signal_all(number: signal.Signals) -> None:

@@ -28,6 +28,7 @@ class Running:
 
     def __init__(self, *, tag: str, started: float, timeout: float) -> None:
         self.tags = {tag, ""}  # of its processes; one that hides its tag may be anybody's
+        self.strangers: set[int] = set()  # processes known to be another's, whatever their tag and age
         self.started = started
         self.deadline = started + timeout
         self.ended = 0.0

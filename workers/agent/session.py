@@ -68,7 +68,7 @@ class Session:
         if not self.pid:
             self._start(command)
         self.current = command
-        command.begin({self.tag})
+        command.begin()
         os.ftruncate(self._text, 0)
         _write_all(self._text, command.text)
         if self._control:
@@ -151,7 +151,8 @@ class Session:
         text = os.memfd_create("command")
         shared = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR) for end in (theirs.fileno(), text)]
         self._control, self._text = ours, text
-        env = {**os.environ, **command.env, process_table.TAG: command.tag}
+        tag = "shell-" + command.tag  # not the first command's: what that leaves behind must outlive the others
+        env = {**os.environ, **command.env, process_table.TAG: tag}
         pipe = subprocess.PIPE
         try:
             try:
@@ -170,7 +171,7 @@ class Session:
         ours.setblocking(False)
         self._selector.register(ours, selectors.EVENT_READ, self.hear)
         self._popen, self._streams = popen, Streams(popen, self._selector, command.cap)
-        self.pid, self.tag, self._cpu, self._heard = popen.pid, command.tag, 0.0, bytearray()
+        self.pid, self.tag, self._cpu, self._heard = popen.pid, tag, 0.0, bytearray()
 
     def _let_go(self) -> None:
         """Close what was shared with a shell that is gone."""

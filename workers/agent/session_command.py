@@ -32,14 +32,11 @@ class SessionCommand(Running):
         self._next_look = NEVER
         self._kept: tuple[dict[str, Any], bytes] | None = None
 
-    def begin(self, tags: set[str]) -> None:
-        """Its turn has come.
-
-        Args:
-            tags: what its processes may carry besides its own.
-        """
+    def begin(self) -> None:
+        """Its turn has come."""
         self.pid, self.born, self.begun = self.session.pid, process_table.now(), time.monotonic()
-        self.tags |= tags
+        self.tags.add(self.session.tag)  # a subshell shows what the shell was started with
+        self.strangers = process_table.children(self.pid)  # background jobs of earlier commands
         self._next_look = self.begun + _pause(0.0)
 
     @property

@@ -3,7 +3,8 @@
 It reads a tag and a folder from the control socket, then runs the file in memory: sourced, not evaluated, so that a
 trap's `return` can leave the script wherever it is. The folder is for this one script; empty means where the shell
 is. It says the tag before the script; after it, and when the shell exits: the tag, the exit code, the CPU time of
-shell and children, the working directory. `builtin` keeps it working when a script defines functions with the names of its commands.
+shell and children, the working directory. `builtin` keeps it working when a script defines functions with the names
+of its commands.
 """
 
 from __future__ import annotations

@@ -96,11 +96,11 @@ def test_a_timeout_kills_the_commands_tree_and_keeps_the_state(trajectory: Traje
         script = "echo before; echo apart >&2; setsid sh -c 'sleep 978 & sleep 978' & sleep 978; echo after; sleep 978"
         with pytest.raises(
             ActionTimeout, match=r"action slow: bash -c .* was killed; last output: before\napart$"
-        ) as e:
+        ) as caught:
             lease.bash(script, timeout=0.5)
-        assert e.value.result is not None
-        assert e.value.result.stdout == "before\n"
-        assert not e.value.result.restarted
+        assert caught.value.result is not None
+        assert caught.value.result.stdout == "before\n"
+        assert not caught.value.result.restarted
         result = lease.bash(STATE)
         assert (result.stdout, result.stderr, result.restarted) == (KEPT, "", False)
         commands = [process.command for process in lease.processes()]
@@ -160,7 +160,7 @@ def test_cancel_ends_the_command_and_the_session_goes_on(trajectory: Trajectory)
         lease.bash("kept=1")
         canceller = threading.Timer(0.4, lambda: trajectory.node.cancel("c-2"))
         canceller.start()
-        with pytest.raises(ActionCancelled, match="c-2.*last output: so far"):
+        with pytest.raises(ActionCancelled, match=r"c-2.*last output: so far"):
             lease.bash("echo so far; sleep 987")
         canceller.join()
     with trajectory.lease() as lease:
@@ -176,7 +176,7 @@ def test_cancel_ends_the_command_and_the_session_goes_on(trajectory: Trajectory)
         "read() { :; }; printf() { :; }; eval() { :; }; times() { :; }; echo done",
         "unset TANGRAM_EXEC; readonly PWD; echo done",
         "TANGRAM_EXEC=forged; echo done",
-        "for n in {200..220}; do echo 'exit 0' >&$n; printf '%s 0\\n\\n\\n/\\0' \"$TANGRAM_EXEC\" >&$n; done 2>/dev/null",
+        "for n in {200..220}; do printf 'exit 0\\n\\n\\n/\\0%s 0\\n\\n\\n/\\0' $TANGRAM_EXEC >&$n; done 2>/dev/null",
         "set -o posix; set -f; IFS=x; shopt -s nocasematch; echo done",
         "LC_ALL=C; LANG=nope; PATH=/nowhere; echo done",
     ],
