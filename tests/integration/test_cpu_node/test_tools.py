@@ -125,7 +125,7 @@ def test_searching(call: Run) -> None:
     with pytest.raises(FileNotFoundError):
         call("grep", "x", "nowhere")
     listed = call("list_files")
-    assert listed["files"] == {"src/a.py": 26, "src/b.txt": 27}
+    assert listed["files"] == {"src/a.py": 27, "src/b.txt": 27}
     assert listed["folders"] == ["src", "src/deep"]
     assert call("list_files", "src/deep", depth=5)["files"] == {"er/c.py": 7}
     with pytest.raises(FileNotFoundError):
@@ -152,5 +152,5 @@ def test_a_suite_that_cannot_be_collected(call: Run) -> None:
     assert (result["exit_code"], result["errors"], result["passed"]) != (0, 0, 0)
     assert "SyntaxError" in result["output"]
     missing = call("run_tests", "nowhere")
-    assert missing["exit_code"] == 4
+    assert missing["exit_code"] in (4, 5)  # pytest-xdist finds no tests where pytest says that there is no folder
     assert missing["tests"] == []
