@@ -57,7 +57,7 @@ class Session:
         return self.current is None and not self.waiting
 
     def begin(self, command: SessionCommand) -> None:
-        """Run a command in the shell. Raises OSError, subprocess.SubprocessError."""
+        """Run a command in the shell. Raises OSError, ValueError, subprocess.SubprocessError."""
         folder = os.path.join(self._work, command.folder) if command.folder else ""
         try:
             if folder:
@@ -67,12 +67,12 @@ class Session:
         command.in_new_shell = not self.pid
         if not self.pid:
             self._start(command)
-        self.current = command
-        command.begin()
         os.ftruncate(self._text, 0)
         _write_all(self._text, command.text)
+        command.begin()
         if self._control:
             self._control.sendall(f"{command.tag}\0{folder}\0".encode())
+        self.current = command
 
     def interrupt(self) -> None:
         """Make the shell drop the command; it gives in between two steps of the script, unless it hides."""
@@ -108,13 +108,16 @@ class Session:
         self.hear()
         self.pid, self.lost = 0, True
         if self.current and not self.current.reached and not self.current.in_new_shell:
-            self.waiting.appendleft(self.current)  # the shell had died before: the next one runs it
+            self.current.wait()  # the shell had died before: the next one runs it
+            self.waiting.appendleft(self.current)
             self.current = None
         elif self.current and not self.current.ended:
             self.current.cpu += cpu - self._cpu
             self.current.exited(status)
         if self._popen:
             self._popen.returncode = 0  # the loop has reaped it: Popen must not look for it
+        if self.current is None:
+            self._let_go()
 
     def output(self) -> tuple[dict[str, Any], bytes]:
         """Return what was written since the last time, and forget it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,13 @@ class SessionCommand(Running):
         super().__init__(tag=tag, started=started, timeout=float(header["timeout"]))
         self.session, self.tag, self.text = session, tag, text
         self.folder, self.env, self.cap = header["cwd"], header["env"], int(header["cap"])
-        self.begun = 0.0
-        self.in_new_shell = self.reached = False  # whether its shell has read it
-        self._next_look = NEVER
+        self.in_new_shell = self.reached = False  # reached: its shell has read it
+        self.wait()
         self._kept: tuple[dict[str, Any], bytes] | None = None
+
+    def wait(self) -> None:
+        """It must wait for its turn."""
+        self.pid, self.begun, self._next_look = 0, 0.0, NEVER
 
     def begin(self) -> None:
         """Its turn has come."""
@@ -101,7 +105,7 @@ class SessionCommand(Running):
             "duration": now - begun,
             "waited": begun - self.started,
             "begun": bool(self.begun),
-            "cwd": self.session.cwd,
+            "cwd": os.fsencode(self.session.cwd).decode(errors="replace"),
             "restarted": self.session.lost,
         }
         if not self.verdict:

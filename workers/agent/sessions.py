@@ -33,7 +33,9 @@ class Sessions:
         """Return a session, a new one if need be. Raises ValueError if there are too many."""
         if name not in self._sessions:
             if len(self._sessions) >= MOST:
-                self._sessions = {key: session for key, session in self._sessions.items() if session.pid}
+                self._sessions = {
+                    key: session for key, session in self._sessions.items() if session.pid or not session.idle
+                }
             if len(self._sessions) >= MOST:
                 raise ValueError(f"{MOST} bash sessions are open in this sandbox: `exit` one, or use one again")
             self._sessions[name] = Session(self._selector, self._work, self._uid)
@@ -46,7 +48,7 @@ class Sessions:
                 command = session.waiting.popleft()
                 try:
                     session.begin(command)
-                except (OSError, subprocess.SubprocessError) as error:
+                except (OSError, ValueError, subprocess.SubprocessError) as error:
                     yield command, error
 
     def shell_ended(self, pid: int, status: int, usage: resource.struct_rusage) -> bool:

@@ -9,13 +9,15 @@ of its commands.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from typing import NamedTuple
 
 INTERRUPT = signal.SIGRTMAX  # scripts hardly trap it
 EXIT = "exit"  # said instead of a tag when the shell ends
-_TIMES = re.compile(rb"(\d+)m(\d+)[.,](\d+)s")
+_TIME = re.compile(rb"(\d{1,9})m(\d{1,2})[.,](\d{1,6})s")
+_NEWS = re.compile(rb"(?P<tag>[!-~]{1,300}) (?P<code>\d{1,3})\n(?P<times>[^\n]*\n[^\n]*)\n(?P<cwd>/.*)", re.DOTALL)
 _DRIVER = r"""
 builtin shopt -s expand_aliases
 builtin trap 'builtin return 130 2>/dev/null' RTMAX
@@ -47,10 +49,9 @@ def driver(control: int, text: int) -> str:
 
 
 def parse_news(message: bytes) -> News | None:
-    """Return what a message says; None if it is none of the loop's."""
-    lines = message.split(b"\n", 3)
-    head = lines[0].decode(errors="replace").rsplit(" ", 1)
-    if len(lines) != 4 or len(head) != 2 or not head[1].isdigit():
+    """Return what a message says; None if it is none of the loop's, but something that a script made up."""
+    found = _NEWS.fullmatch(message)
+    if not found:
         return None
-    cpu = sum(int(m) * 60 + float(b"%b.%b" % (s, part)) for m, s, part in _TIMES.findall(lines[1] + lines[2]))
-    return News(head[0], int(head[1]), cpu, lines[3].decode(errors="surrogateescape"))
+    cpu = sum(int(m) * 60 + float(b"%b.%b" % (s, part)) for m, s, part in _TIME.findall(found["times"]))
+    return News(found["tag"].decode(), int(found["code"]), cpu, os.fsdecode(found["cwd"]))

@@ -50,7 +50,13 @@ def test_a_folder_for_one_command(trajectory: Trajectory) -> None:
         assert lease.bash("basename $PWD").stdout == "a\n"
         with pytest.raises(SpawnFailed, match="nowhere"):
             lease.bash("true", cwd="nowhere")
+        for cwd in ("with\0nul", "with\nnewline"):
+            with pytest.raises(SpawnFailed):
+                lease.bash("true", cwd=cwd)
         assert lease.bash("basename $PWD").stdout == "a\n"
+        strange = lease.bash("mkdir $'\\xff\\n'; cd $'\\xff\\n'; exit")
+        assert strange.cwd.endswith("\ufffd\n")
+        assert lease.bash("pwd | od -An -c").stdout.split()[-3:] == ["377", "\\n", "\\n"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +183,8 @@ def test_cancel_ends_the_command_and_the_session_goes_on(trajectory: Trajectory)
         "unset TANGRAM_EXEC; readonly PWD; echo done",
         "TANGRAM_EXEC=forged; echo done",
         "for n in {200..220}; do printf 'exit 0\\n\\n\\n/\\0%s 0\\n\\n\\n/\\0' $TANGRAM_EXEC >&$n; done 2>/dev/null",
+        "for n in {200..220}; do printf '%05000d\\0x %05000d\\n%05000dm\\n\\n/\\0' 1 1 1 >&$n; done 2>/dev/null",
+        "(while :; do for n in {200..220}; do echo garbage >&$n; done; done) 2>/dev/null & sleep 0.3; kill %1",
         "set -o posix; set -f; IFS=x; shopt -s nocasematch; echo done",
         "LC_ALL=C; LANG=nope; PATH=/nowhere; echo done",
     ],
