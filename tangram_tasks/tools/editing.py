@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tangram_tasks.errors import SandboxError
 from tangram_tasks.sandbox import Sandbox
 from tangram_tasks.shared import shared_action
 from tangram_tasks.tools.patch import FilePatch, parse_patch, split_lines
@@ -86,24 +87,38 @@ def apply_patch(sandbox: Sandbox, patch: str) -> dict[str, str]:
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is no unified diff, or a hunk does not fit; the message names it.
+        SandboxError: a file cannot be written; what had been changed is put back.
     """
-    changes = [(change, _patched(sandbox, change)) for change in parse_patch(patch)]
-    for change, text in changes:
-        if text is not None:
-            sandbox.write_file(change.path, text)
-        else:
-            sandbox.exec(["rm", "--", change.path])
-    return {change.path: change.kind for change, _ in changes}
+    plan = [(change, *_versions(sandbox, change)) for change in parse_patch(patch)]
+    begun: list[tuple[str, str | None]] = []
+    try:
+        for change, before, after in plan:
+            begun.append((change.path, before))
+            _put(sandbox, change.path, after)
+    except SandboxError:  # no space left, or a folder that may not be written
+        for path, before in reversed(begun):
+            _put(sandbox, path, before)
+        raise
+    return {change.path: change.kind for change, _, _ in plan}
 
 
-def _patched(sandbox: Sandbox, change: FilePatch) -> str | None:
+def _versions(sandbox: Sandbox, change: FilePatch) -> tuple[str | None, str | None]:
+    """Return the file's text before and after; None if there is no such file."""
     if change.kind != "created":
-        return change.apply(_text(sandbox, change.path))
+        before = _text(sandbox, change.path)
+        return before, change.apply(before)
     try:
         sandbox.read_file(change.path, length=0)
     except FileNotFoundError:
-        return change.apply("")
-    raise ValueError(f"{change.path}: the patch creates it, but it is there already")
+        return None, change.apply("")
+    raise ValueError(f"{change.path}: the patch creates it, but it is there already; nothing was changed")
+
+
+def _put(sandbox: Sandbox, path: str, text: str | None) -> None:
+    if text is not None:
+        sandbox.write_file(path, text)
+    elif not (result := sandbox.exec(["rm", "-f", "--", path])).ok:
+        raise SandboxError(f"{path} cannot be deleted: {result.stderr.strip()}")
 
 
 def _text(sandbox: Sandbox, path: str) -> str:
