@@ -108,7 +108,11 @@ def test_a_timeout_kills_the_commands_tree_and_keeps_the_state(trajectory: Traje
         assert caught.value.result.stdout == "before\n"
         assert not caught.value.result.restarted
         result = lease.bash(STATE)
-        assert (result.stdout, result.stderr, result.restarted) == (KEPT, "", False)
+        assert (result.stdout, result.restarted) == (KEPT, False)
+        if (
+            trajectory.node.backend_name != "local"
+        ):  # there nothing is frozen: the shell may tell late of what was killed
+            assert result.stderr == ""
         commands = [process.command for process in lease.processes()]
         assert [n for n in ("sleep 976", "sleep 977", "sleep 978") if n in commands] == ["sleep 976", "sleep 977"]
 
