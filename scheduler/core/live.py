@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from scheduler.core.completion import OVERDUE, Running, gains
 from scheduler.core.events import Action
@@ -49,14 +49,12 @@ class LivePolicy:
         warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return shrinks, starts in queue order, and grows."""
-        key = next((hold.action.key for hold in running if hold.action is not None), queue[0].key if queue else "")
-        if not key:
-            return []
+        key = _key(running, queue)
         movable = [hold for hold in running if hold.gains]
         ladder = Ladder(free.get(key, 0), _levels(running, key), self.weights)
         for hold in movable:
             ladder.add(_rung(hold, voluntary=hold.resized is None or now - hold.resized >= self.spacing))
-        starts = self._admit(ladder, self._gate(now, free, running, queue, key))
+        starts = self._admit(ladder, self.explain(now, free, running, queue))
         ladder.settle()
         moves = [(hold, ladder.rungs[hold.action.id].units) for hold in movable if hold.action is not None]
         return [
@@ -82,14 +80,10 @@ class LivePolicy:
         return min((at for at in moments if at > now), default=None)
 
     def explain(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action], key: str
+        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
     ) -> Gate:
-        """Return the gate of `decide` for the resource `key`, with the figures behind it."""
-        return self._gate(now, free, running, queue, key)
-
-    def _gate(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action], key: str
-    ) -> Gate:
+        """Return the gate of `decide`, with the figures behind it."""
+        key = _key(running, queue)
         occupants, fixed, budget = [], [], free.get(key, 0)
         for hold in running:
             if hold.gains and hold.action is not None:
@@ -122,6 +116,11 @@ class LivePolicy:
                 ladder.add(Rung(action, gains(action), 0))
             starts.append((action, units))
         return starts
+
+
+def _key(running: Collection[Running], queue: Sequence[Action]) -> str:
+    actions = (hold.action for hold in running if hold.action is not None)
+    return next((action.key for action in chain(actions, queue[:1])), "")
 
 
 def _rung(hold: Running, *, voluntary: bool) -> Rung:
