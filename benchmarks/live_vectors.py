@@ -17,13 +17,13 @@ def differences(instance: dict[str, Any]) -> list[str]:
     wrong = [f"{row['id']} has other gains" for row in instance["running"] if not _gains_agree(row)]
     policy = LivePolicy()
     gate = policy.explain(now, free, running, queue)
-    dropped = gate.decide()[0] if gate.stiff else set()
+    dropped = gate.decide()[0]
     before = {hold.action.id: hold.units["cpu"] for hold in running if hold.action is not None}
     after = {action.id: units for action, units in policy.decide(now, free, running, queue)}
     found = {
         "budget": gate.budget,
         "candidates": [int(action.id) for action in gate.candidates],
-        "objective_by_evicted": gate.values() if gate.stiff else [],
+        "objective_by_evicted": gate.values(),
         "evicted": [int(action.id) for action in gate.candidates if action.id in dropped],
         "start": {name: units for name, units in after.items() if name not in before},
         "shrink": {name: units for name, units in after.items() if units < before.get(name, 0)},
