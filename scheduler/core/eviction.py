@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from scheduler.core.arrangement import Arrangement
 from scheduler.core.candidates import Group
-from scheduler.core.completion import Running, waiting_act
+from scheduler.core.completion import Running, after_first, waiting_act
+from scheduler.core.events import Action
 
 #: Up to here each step drops one candidate, as in the paper; from here on each step drops twice as many as the
 #: one before, so that a bulk arrival of n candidates costs at most EXACT_STEPS + log2(n) evaluations.
@@ -44,10 +45,16 @@ class Objective:
             for member, given in zip(group.members, units, strict=False)
         ]
         rest = group.members[kept:] + group.later
-        waiting = waiting_act(now, group.budget - sum(units), self.busy + started, rest, self._waiting_units)
+        waiting = self._waiting_act(group.budget - sum(units), self.busy + started, rest)
         if waiting is None:
             return None
         return kept * now + self.arrangement.total(kept) - self._arrivals[kept] + waiting
+
+    def _waiting_act(self, free: int, busy: list[tuple[int, int]], rest: tuple[Action, ...]) -> int | None:
+        if not self._waiting_units or not rest:
+            return waiting_act(self._now, free, busy, rest)
+        then = after_first(self._now, free, busy)
+        return None if then is None else waiting_act(*then, rest, self._waiting_units)
 
 
 def keep(objective: Callable[[int], int | None], count: int, least: int = 1) -> int:
