@@ -27,7 +27,8 @@ from scheduler.core.events import (
     TrajectoryRestored,
 )
 from tests.support.core import action
-from tests.support.ledger import Ledger, Provider, Sandbox
+from tests.support.ledger import Ledger
+from tests.support.promises import Provider, Sandbox
 
 QUOTAS = {"search": Quota(concurrency=3, per_second=4.0, burst=2), "chat": Quota(concurrency=2)}
 KEYS = ["cpu", "gpu", "api:search", "api:chat"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from math import ceil
 from typing import Literal
 
@@ -14,54 +13,13 @@ from scheduler.core.events import (
     Decision,
     Grant,
     OpenSandbox,
-    Quota,
     RefuseSandbox,
     Reject,
     Resize,
 )
+from tests.support.promises import Provider, Sandbox
 
 NodeKind = Literal["cpu", "gpu", "api"]
-
-
-@dataclass
-class Sandbox:
-    """One trajectory as its user sees it."""
-
-    memory: int
-    node: str | None = None
-    ready: bool = False
-
-
-@dataclass
-class Provider:
-    """One quota, with a token bucket in fractions and every start."""
-
-    quota: Quota
-    tokens: Fraction = Fraction(0)
-    at: int = 0
-    starts: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def rate(self) -> Fraction:
-        return Fraction(str(self.quota.per_second or 0)) / 1000
-
-    def level(self, at: int) -> Fraction:
-        return min(Fraction(self.quota.burst), self.tokens + self.rate * (at - self.at))
-
-    def refill(self, at: int) -> None:
-        """Begin anew with a full bucket."""
-        self.tokens, self.at, self.starts = Fraction(self.quota.burst), at, []
-
-    def start(self, at: int, calls: int) -> None:
-        if self.quota.per_second is None:
-            return
-        self.tokens, self.at = self.level(at) - calls, at
-        self.starts.append((at, calls))
-        recent = 0
-        for since, count in reversed(self.starts):
-            recent += count
-            allowed = self.quota.burst + self.rate * (at - since)
-            assert recent <= allowed, f"{recent} calls started between {since} and {at} ms, {allowed} are allowed"
 
 
 @dataclass
