@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from scheduler.core.events import Quota
+from scheduler.core.events import Action, Quota
 
 
 @dataclass
@@ -47,3 +47,16 @@ class Provider:
             recent += count
             allowed = self.quota.burst + self.rate * (at - since)
             assert recent <= allowed, f"{recent} calls started between {since} and {at} ms, {allowed} are allowed"
+
+
+def charge_of(action: Action, units: int) -> dict[str, int]:
+    """Return what an action takes from its node: a sandbox's memory is reserved already, light ones take no cpu."""
+    charge = {**action.demand, action.key: 0 if action.light else units}
+    if action.trajectory is not None:
+        charge.pop("memory", None)
+    return charge
+
+
+def order_of(action: Action) -> tuple[int, int]:
+    """Return the key by which actions are served."""
+    return (action.arrival - 30_000 * action.priority, action.seq)
