@@ -96,7 +96,7 @@ class Scheduler:
         await ledger.load()
         books = Books(
             ledger=ledger,
-            core=Admission(policy=self._settings.policy, depth=self._settings.depth),
+            core=Admission(self._settings.policy, self._settings.depth, gpu_policy=self._settings.gpu_policy),
             nodes=NodeBook(self._settings.node_timeout),
             outcomes=Outcomes(self._app, epoch),
             clock=self._clock,

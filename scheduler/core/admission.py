@@ -3,12 +3,13 @@
 Invariants:
 - an action holds at most one grant at a time, and never while it waits;
 - what is granted in a domain never exceeds its capacity, unless the capacity shrank or was restored too small;
-- whoever waits in a domain is served by the policy in the order (-priority, seq);
+- whoever waits in a domain is served by the policy in the order of `scheduler.core.fcfs.order`;
 - the same events give the same decisions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -36,8 +37,9 @@ from scheduler.core.events import (
 )
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
-from scheduler.core.views import Holdings, WaitingAction, holdings, waiting_actions
-from scheduler.core.waiting import Waiter
+from scheduler.core.rigid import EQUAL
+from scheduler.core.views import Holdings, Prediction, WaitingAction, holdings, predictions, waiting_actions
+from scheduler.core.waiting import Waiter, check
 
 ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
 NodeEvent = NodeJoined | NodeLost
@@ -48,20 +50,38 @@ class Admission:
     """Gates and sizes actions.
 
     Args:
-        policy: which policy decides in each domain; see `scheduler.core.policy.POLICIES`.
+        policy: which policy decides on CPU nodes; see `scheduler.core.policy.POLICIES`.
         depth: how many waiting actions behind the candidates a decision may look at.
+        gpu_policy: which one decides on GPU nodes.
+        api_policy: which one decides at API providers.
+        instant_resize: nodes carry out a Resize without delay and send no Resized; for simulations.
+        weights: share of each RL job, 1 for those not named; only policy "live" shares by job.
 
     Raises:
-        ValueError: there is no such policy, or `depth` is negative.
+        ValueError: there is no such policy, `depth` is negative, or a weight is not positive.
     """
 
-    def __init__(self, policy: str = "paper", depth: int = 16) -> None:
-        self._policy = make_policy(policy, depth)
-        self._places = Placement()
+    def __init__(
+        self,
+        policy: str = "paper",
+        depth: int = 16,
+        *,
+        gpu_policy: str = "residency",
+        api_policy: str = "min",
+        instant_resize: bool = False,
+        weights: Mapping[str, int] = EQUAL,
+    ) -> None:
+        chosen = {"cpu": policy, "gpu": gpu_policy, "api": api_policy}
+        self._policies = {kind: make_policy(name, depth, weights) for kind, name in chosen.items()}
+        self._places = Placement(instant_resize)
         self._now = 0
 
     def handle(self, event: Event) -> list[Decision]:
-        """Take in one event and return everything that follows from it.
+        """Take in one event and return everything that follows from it; see `handle_all`."""
+        return self.handle_all([event])
+
+    def handle_all(self, events: Iterable[Event]) -> list[Decision]:
+        """Take in events that arrived together, and return everything that follows from them, decided once.
 
         An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
         tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known
@@ -70,10 +90,15 @@ class Admission:
         Raises:
             ValueError: an action's fields contradict each other; nothing has changed then.
         """
-        self._now = max(self._now, event.at)
-        if event.at < self._now:
-            event = replace(event, at=self._now)
-        decisions = self._take_in(event)
+        taken = list(events)
+        for event in taken:
+            if isinstance(event, Submitted):
+                check(event.action)
+        decisions: list[Decision] = []
+        for event in taken:
+            self._now = max(self._now, event.at)
+            current = event if event.at == self._now else replace(event, at=self._now)
+            decisions += self._take_in(current)
         decisions += [self._too_late(waiter) for waiter in self._places.room.expired(self._now)]
         decisions += [OpenSandbox(trajectory, node) for trajectory, node in self._places.trajectories.place()]
         decisions += self._grant()
@@ -91,6 +116,10 @@ class Admission:
     def waiting(self) -> list[WaitingAction]:
         """Return everybody who waits, with place and position."""
         return waiting_actions(self._places.domains(), self._places.room)
+
+    def predictions(self) -> list[Prediction]:
+        """Return when everybody who queues is expected to start and end, if nobody else arrived."""
+        return [row for domain in self._places.domains() for row in predictions(domain, self._now)]
 
     def holdings(self) -> list[Holdings]:
         """Return what each domain has and has given."""
@@ -119,7 +148,7 @@ class Admission:
             case Released():
                 places.release(event.action)
             case Resized():
-                places.resize(event.action, event.units)
+                places.resized(event)
             case Cancelled():
                 places.room.remove(event.action)
             case Tick():
@@ -133,7 +162,7 @@ class Admission:
         match event:
             case TrajectoryOpened():
                 places.trajectories.open(name, event.memory)
-                return self._refuse_sandboxes()
+                return self._refuse_sandboxes(name)
             case TrajectoryRestored():
                 places.trajectories.restore(name, event.memory, event.node, event.ready)
             case SandboxReady():
@@ -150,9 +179,9 @@ class Admission:
                 assert_never(event)
         return []
 
-    def _refuse_sandboxes(self) -> list[Decision]:
+    def _refuse_sandboxes(self, only: str | None = None) -> list[Decision]:
         decisions: list[Decision] = []
-        for trajectory, why in self._places.trajectories.impossible():
+        for trajectory, why in self._places.trajectories.impossible(only):
             self._places.trajectories.close(trajectory)
             decisions += [RefuseSandbox(trajectory, why), *self._places.abandon(trajectory, why)]
         return decisions
@@ -173,8 +202,9 @@ class Admission:
         for domain in self._places.domains():
             if not domain.due(self._now):
                 continue
-            for action, node, units in domain.decide(self._now, self._policy):
-                self._places.room.forget(action.id)
-                self._places.grants[action.id] = domain
-                decisions.append(Grant(action.id, node, units))
+            for order in domain.decide(self._now, self._policies[domain.kind]):
+                if isinstance(order, Grant):
+                    self._places.room.forget(order.action)
+                    self._places.grants[order.action] = domain
+                decisions.append(order)
         return decisions

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from scheduler.core.bucket import TokenBucket
 from scheduler.core.domain import Domain
-from scheduler.core.events import Action, Quota
+from scheduler.core.events import Action, Grant, Quota, Resize
 from scheduler.core.policy import Policy
 
 
@@ -49,6 +49,10 @@ class ApiProvider(Domain):
         room = max(0, self.capacity[self.key] - self.used[self.key])
         return {self.key: room if self._bucket is None else min(room, self._bucket.tokens(now))}
 
+    def balance(self, now: int) -> dict[str, int]:
+        """Return the calls that may start at `now` ms: none is ever taken back, so nothing is negative."""
+        return self.free(now)
+
     def offer(self, now: int, node: str, quota: Quota) -> None:
         """Let a node call this provider; the newest announcement of the quota counts."""
         self._offering.setdefault(node)
@@ -85,24 +89,24 @@ class ApiProvider(Domain):
         """Return the node with the fewest actions in flight, of those that offer this provider."""
         return min(self._offering, key=self._load.__getitem__)
 
-    def due(self, now: int) -> bool:
-        """Whether something happened, or enough tokens have come back."""
-        return len(self.queue) > 0 and (self.changed or (self._wake is not None and now >= self._wake))
-
     def wake(self) -> int | None:
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None
 
-    def decide(self, now: int, policy: Policy) -> list[tuple[Action, str, int]]:
+    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
         """Start what the policy says at `now` ms, and note when tokens will next matter."""
-        granted = super().decide(now, policy)
+        orders = super().decide(now, policy)
         self._wake = self._next_refill(now)
-        return granted
+        return orders
 
     def validate(self) -> None:
         """Raise AssertionError if the books do not add up."""
         super().validate()
         assert self.callers.keys() == self.running.keys(), f"domain {self.name}: its callers are not who runs"
+
+    def _stale(self, now: int) -> bool:
+        """Whether something happened, or enough tokens have come back."""
+        return super()._stale(now) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
 
     def _next_refill(self, now: int) -> int | None:
         if not self.queue or self._bucket is None or not self.offered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from scheduler.core.completion import walk
 from scheduler.core.domain import Domain
 from scheduler.core.fcfs import order
 from scheduler.core.waiting import WaitingRoom
@@ -44,12 +45,41 @@ class Holdings:
     waiting: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """When one waiting action is expected to start and end, at its smallest size and in the order of its queue.
+
+    Args:
+        action: its id.
+        start: ms; None if what runs leaves it too little.
+        end: ms.
+        act: ACT, ms.
+    """
+
+    action: str
+    start: int | None
+    end: int | None
+    act: int | None
+
+
+def predictions(domain: Domain, now: int) -> list[Prediction]:
+    """Return the predictions of everybody who queues in a domain, first to be served first."""
+    key, queue = domain.key, domain.queue.actions
+    busy = [(now + hold.left(now), hold.units[key]) for hold in domain.running.values() if hold.units.get(key)]
+    times = list(walk(now, domain.free(now)[key], busy, queue))
+    known = [
+        Prediction(action.id, start, end, end - action.arrival)
+        for action, (start, end) in zip(queue, times, strict=False)
+    ]
+    return known + [Prediction(action.id, None, None, None) for action in queue[len(times) :]]
+
+
 def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[WaitingAction]:
     """Return everybody who waits, domain by domain, then those who queue nowhere."""
     rows = [
         WaitingAction(action.id, domain.name, position)
         for domain in domains
-        for position, action in enumerate(domain.queue, 1)
+        for position, action in enumerate([*domain.held_back(), *domain.waiting()], 1)
     ]
     aside = sorted((waiter.action for waiter in room if waiter.domain is None), key=order)
     return rows + [WaitingAction(action.id, None, position) for position, action in enumerate(aside, 1)]
@@ -61,6 +91,6 @@ def holdings(domain: Domain) -> Holdings:
         domain=domain.name,
         capacity=dict(domain.capacity),
         granted=dict(domain.used),
-        running=len(domain.running),
-        waiting=len(domain.queue),
+        running=len(domain.granted()),
+        waiting=len(domain.held_back()) + len(domain.waiting()),
     )

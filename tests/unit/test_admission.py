@@ -156,7 +156,9 @@ def test_a_contradictory_action_is_refused_and_changes_nothing(change: dict[str,
 
 
 def test_an_unknown_policy_or_depth_is_refused() -> None:
-    with pytest.raises(ValueError, match="no scheduling policy 'luck': choose paper"):
+    with pytest.raises(
+        ValueError, match="no scheduling policy 'luck': choose fixed:N or live or min or paper or paper_wait"
+    ):
         Admission(policy="luck")
     with pytest.raises(ValueError, match="depth must be 0 or more"):
         Admission(depth=-1)
@@ -164,7 +166,7 @@ def test_an_unknown_policy_or_depth_is_refused() -> None:
 
 def test_a_policy_that_gives_too_much_is_stopped() -> None:
     class Greedy:
-        def decide(self, now: int, free: object, running: object, queue: object) -> list[tuple[object, int]]:
+        def decide(self, *scene: object) -> list[tuple[object, int]]:
             return [(action("a1", sizes=(1, 9)), 9)]
 
     domain = Domain("n", "cpu", {"cpu": 4})
@@ -215,3 +217,19 @@ def test_validate_names_the_book_that_is_off(spoil: Callable[[Placement], object
     spoil(driver.core._places)
     with pytest.raises(AssertionError, match=re.escape(book)):
         driver.core.validate()
+
+
+def test_events_that_arrive_together_are_decided_once() -> None:
+    driver = Driver()
+    driver.cpu_node("n", 2)
+    together = [Submitted(0, action("a1")), Submitted(0, action("a2", sizes=(1, 2)))]
+    assert grants(driver.core.handle_all(together)) == {"a1": ("n", 1), "a2": ("n", 1)}
+
+
+def test_one_contradiction_among_several_events_changes_nothing() -> None:
+    driver = Driver()
+    driver.cpu_node("n", 2)
+    with pytest.raises(ValueError, match="a2 needs one duration"):
+        driver.core.handle_all([Submitted(0, action("a1")), Submitted(0, action("a2", sizes=(1, 2), durations=(1,)))])
+    assert driver.core.waiting() == []
+    assert driver.core.holdings()[0].running == 0
