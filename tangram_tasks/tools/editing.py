@@ -10,7 +10,7 @@ from tangram_tasks.tools.patch import FilePatch, parse_patch, split_lines
 _QUOTED = 80  # characters of a searched text in messages
 
 
-@shared_action(name="tangram_tasks.tools.read_file", cpu=1, timeout=60, duration=0.04)
+@shared_action(name="tangram_tasks.tools.read_file", cpu=1, light=True, timeout=60, duration=0.04)
 def read_file(sandbox: Sandbox, path: str, start_line: int | None = None, end_line: int | None = None) -> str:
     """Return a text file (UTF-8, undecodable bytes replaced), or some of its lines.
 
@@ -33,7 +33,7 @@ def read_file(sandbox: Sandbox, path: str, start_line: int | None = None, end_li
     return "".join(split_lines(text)[first - 1 : end_line])
 
 
-@shared_action(name="tangram_tasks.tools.write_file", cpu=1, timeout=60, duration=0.04)
+@shared_action(name="tangram_tasks.tools.write_file", cpu=1, light=True, timeout=60, duration=0.04)
 def write_file(sandbox: Sandbox, path: str, text: str) -> int:
     """Create or replace a text file with its folders. Returns the number of bytes written."""
     data = text.encode()
@@ -41,7 +41,7 @@ def write_file(sandbox: Sandbox, path: str, text: str) -> int:
     return len(data)
 
 
-@shared_action(name="tangram_tasks.tools.edit_file", cpu=1, timeout=60, duration=0.04)
+@shared_action(name="tangram_tasks.tools.edit_file", cpu=1, light=True, timeout=60, duration=0.04)
 def edit_file(sandbox: Sandbox, path: str, old: str, new: str, count: int = 1) -> int:
     """Replace a text that occurs exactly `count` times. Returns the line of the first replacement.
 

@@ -13,7 +13,7 @@ _LONGEST_LINE = 500
 _GREP = 'grep -rnHIEZ "$@" | head -n "$0"; exit "${PIPESTATUS[0]}"'
 
 
-@shared_action(name="tangram_tasks.tools.grep", cpu=1, timeout=60, duration=0.04)
+@shared_action(name="tangram_tasks.tools.grep", cpu=1, light=True, timeout=60, duration=0.04)
 def grep(
     sandbox: Sandbox, pattern: str, path: str = ".", glob: str | None = None, max_matches: int = 200
 ) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def grep(
     return {"matches": matches[:max_matches], "truncated": len(matches) > max_matches or result.truncated}
 
 
-@shared_action(name="tangram_tasks.tools.list_files", cpu=1, timeout=60, duration=0.04)
+@shared_action(name="tangram_tasks.tools.list_files", cpu=1, light=True, timeout=60, duration=0.04)
 def list_files(sandbox: Sandbox, path: str = ".", depth: int = 2) -> dict[str, Any]:
     """List a folder; hidden files are left out.
 
