@@ -50,6 +50,10 @@ class Entry:
             trajectory=self.envelope.header.trajectory if spec.sandbox else None,
             deadline=None if waits is None else self.arrival + round(waits * 1000),
             priority=spec.priority,
+            malleable=spec.malleable,
+            job=self.envelope.header.job,
+            light=spec.light,
+            service=spec.service,
         )
 
 

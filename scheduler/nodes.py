@@ -49,4 +49,11 @@ def joined_event(record: NodeRecord, at: int) -> NodeJoined:
         name: Quota(concurrency=quota.concurrency, per_second=quota.per_second, burst=quota.burst)
         for name, quota in record.quotas.items()
     }
-    return NodeJoined(at=at, node=record.node, kind=record.kind, capacity=dict(record.capacity), quotas=quotas)
+    return NodeJoined(
+        at=at,
+        node=record.node,
+        kind=record.kind,
+        capacity=dict(record.capacity),
+        quotas=quotas,
+        services=record.services,
+    )

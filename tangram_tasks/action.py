@@ -65,6 +65,7 @@ class ActionSpec(BaseModel):
         on_lost: what to do when the node dies: run it again, or fail it with NodeLost.
         max_attempts: how often it may be started in all.
         malleable: its units may change while it runs.
+        light: it needs next to no cpu (reads or edits a file): it skips sizing and never waits for cores.
         sandbox: it runs in its trajectory's sandbox.
         service: the reward model it calls, for gpu actions.
         priority: higher goes first among waiting actions.
@@ -80,6 +81,7 @@ class ActionSpec(BaseModel):
     on_lost: Literal["requeue", "fail"] = "requeue"
     max_attempts: int = Field(default=3, ge=1)
     malleable: bool = False
+    light: bool = False
     sandbox: bool = False
     service: str | None = None
     priority: int = 0
@@ -91,6 +93,8 @@ class ActionSpec(BaseModel):
             raise ValueError("an action that runs in a sandbox must ask for cpu")
         if self.service is not None and GPU not in self.demand.sizes:
             raise ValueError("an action that calls a service must ask for gpu")
+        if self.light and (self.demand.key != CPU or len(self.demand.sizes[CPU]) > 1):
+            raise ValueError("a light action must ask for cpu, in one size")
         return self
 
     def durations(self) -> tuple[float, ...]:

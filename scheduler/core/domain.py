@@ -50,6 +50,11 @@ class Domain:
         self.queue = FcfsQueue()
         self.queued_units = 0
         self.changed = True
+        self.services: frozenset[str] = frozenset()
+
+    def could_run(self, action: Action) -> bool:
+        """Whether the action could start if nobody held anything, and its service is here."""
+        return (action.service is None or action.service in self.services) and self.could_hold(action.demand)
 
     def could_hold(self, demand: Mapping[str, int]) -> bool:
         """Whether the demand would fit if nobody held anything."""

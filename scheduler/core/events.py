@@ -24,7 +24,11 @@ class Action:
         durations: expected ms at each size, parallel to `sizes`, each >= 1.
         trajectory: the trajectory whose sandbox it runs in, if any.
         deadline: ms after which it may no longer wait (`max_queue`), if any.
-        priority: higher goes first.
+        priority: higher goes first; see `scheduler.core.fcfs.order`.
+        malleable: its units may change while it runs.
+        job: the RL job it belongs to; jobs share fairly.
+        light: it needs next to no cpu: it is not sized, and takes a light slot of its node instead of cpu units.
+        service: the reward model it calls; only nodes that hold it can run the action.
     """
 
     id: str
@@ -37,6 +41,10 @@ class Action:
     trajectory: str | None = None
     deadline: int | None = None
     priority: int = 0
+    malleable: bool = False
+    job: str = ""
+    light: bool = False
+    service: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,19 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Resized:
+    """A node has carried out a Resize: the action has `units` of its key resource from now on.
+
+    Units other than those last asked for mean that the node could not do it; they count, and the action is not
+    resized again.
+    """
+
+    at: int
+    action: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """A waiting action must not be granted any more."""
 
@@ -90,13 +111,17 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class NodeJoined:
-    """A node offers its capacity. An API node offers quotas; several nodes share one quota by name."""
+    """A node offers its capacity. An API node offers quotas; several nodes share one quota by name.
+
+    A GPU node names the services it holds.
+    """
 
     at: int
     node: str
     kind: Literal["cpu", "gpu", "api"]
     capacity: Mapping[str, int] = field(default_factory=dict)
     quotas: Mapping[str, Quota] = field(default_factory=dict)
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +180,7 @@ Event = (
     Submitted
     | Restored
     | Released
+    | Resized
     | Cancelled
     | NodeJoined
     | NodeLost
@@ -168,7 +194,16 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Start this action on this node with so many units of its key resource."""
+    """Start this action on this node with so many units of its key resource; 0 for a light action."""
+
+    action: str
+    node: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give this running action so many units from now on; the node answers with Resized."""
 
     action: str
     node: str
@@ -208,4 +243,4 @@ class RefuseSandbox:
     detail: str
 
 
-Decision = Grant | Reject | OpenSandbox | CloseSandbox | RefuseSandbox
+Decision = Grant | Resize | Reject | OpenSandbox | CloseSandbox | RefuseSandbox

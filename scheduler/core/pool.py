@@ -74,6 +74,7 @@ class NodePool(Generic[D]):
             self.nodes[event.node].resize(event.capacity)
         else:
             self.nodes[event.node] = self._make(event.node, event.capacity)
+        self.nodes[event.node].services = frozenset(event.services)
 
     def lose(self, node: str) -> list[str]:
         """Remove a node, if it is here. Returns the actions that held units there."""
@@ -86,15 +87,21 @@ class NodePool(Generic[D]):
 
     def refusal(self, action: Action) -> str | None:
         """Return why no node of this pool that is present could ever hold the action, or None."""
-        return foreign(action, self._dimensions, f"a {self.kind} node") or self.too_big(
-            f"action {action.id}", action.demand
+        return (
+            foreign(action, self._dimensions, f"a {self.kind} node")
+            or self._without_service(action)
+            or self.too_big(f"action {action.id}", action.demand, action.service)
         )
 
-    def too_big(self, who: str, demand: Mapping[str, int]) -> str | None:
-        """Return why nobody could ever hold the demand; None if somebody could, or no node is present (yet)."""
-        if not self.nodes or any(node.could_hold(demand) for node in self.nodes.values()):
+    def too_big(self, who: str, demand: Mapping[str, int], service: str | None = None) -> str | None:
+        """Return why nobody (who holds the service) could ever hold the demand.
+
+        None if somebody could, or no node is present (yet).
+        """
+        nodes = [node for node in self.nodes.values() if service is None or service in node.services]
+        if not nodes or any(node.could_hold(demand) for node in nodes):
             return None
-        largest = max(self.nodes.values(), key=lambda node: (node.capacity[node.key], sum(node.capacity.values())))
+        largest = max(nodes, key=lambda node: (node.capacity[node.key], sum(node.capacity.values())))
         return (
             f"{who} needs {in_words(demand)}, and no {self.kind} node has that: the largest, {largest.name},"
             f" has {in_words(largest.capacity)}; ask for less or add a larger node"
@@ -102,8 +109,20 @@ class NodePool(Generic[D]):
 
     def route(self, action: Action) -> D | None:
         """Return the node with most free units net of what already waits there, of those that could hold the action."""
-        able = (node for node in self.nodes.values() if node.could_hold(action.demand))
+        able = (node for node in self.nodes.values() if node.could_run(action))
         return max(able, key=lambda node: node.spare_units, default=None)
+
+    def _without_service(self, action: Action) -> str | None:
+        if not self.nodes or action.service is None:
+            return None
+        held = set[str]().union(*(node.services for node in self.nodes.values()))
+        if action.service in held:
+            return None
+        known = ", ".join(sorted(held)) or "none"
+        return (
+            f"action {action.id} calls service {action.service}, which no {self.kind} node holds; the services there"
+            f" are: {known}"
+        )
 
 
 def foreign(action: Action, dimensions: Iterable[str], place: str) -> str | None:
