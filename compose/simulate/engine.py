@@ -1,17 +1,14 @@
-"""The engine: one batch, one scheduler, in virtual time; no clock and no I/O. Hours pass in seconds.
-
-The scheduler is the real core, or a baseline that speaks the same events and decisions.
-"""
+"""The engine: one batch, one scheduler, in virtual time; no clock and no I/O. Hours pass in seconds."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from itertools import count
 from random import Random
-from typing import Protocol
 
 from compose.simulate.agenda import Agenda
 from compose.simulate.cluster import Cluster
+from compose.simulate.driven import Scheduler
 from compose.simulate.execution import Execution
 from compose.simulate.machines import Costs, Machines
 from compose.simulate.outcome import Finished, Gauge, Outcome
@@ -20,7 +17,6 @@ from scheduler.core.domain import CPU
 from scheduler.core.events import (
     Action,
     CloseSandbox,
-    Decision,
     Event,
     Grant,
     OpenSandbox,
@@ -35,16 +31,6 @@ from scheduler.core.events import (
     TrajectoryOpened,
 )
 from tangram_tasks.errors import Infeasible, TangramError
-
-
-class Scheduler(Protocol):
-    """What the engine drives: `scheduler.core.admission.Admission`, or a baseline."""
-
-    def handle(self, event: Event) -> list[Decision]:
-        """Take in one event and return what follows from it."""
-
-    def next_wake(self, now: int) -> int | None:
-        """Return the earliest ms, `now` or later, at which a Tick would change something, or None."""
 
 
 class Engine:
@@ -91,7 +77,7 @@ class Engine:
             Infeasible: an action or sandbox fits no node of the cluster.
             TangramError: the scheduler lets somebody wait for ever.
         """
-        for joined in self._cluster.joins():
+        for joined in self._cluster.joins(self._workload.restores):
             self._feed(joined)
         for _ in range(self._workload.live or len(self._unopened)):
             self._open_next(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -57,7 +56,7 @@ class Machines:
         self._agenda = agenda
         self._costs = costs
         self._ended = ended
-        self._devices: dict[str, Devices] = defaultdict(lambda: Devices(cluster.gpus, workload.restores))
+        self._devices = {name: Devices(gpus, workload.restores) for name, gpus in cluster.devices().items()}
         self._providers = {
             API_PREFIX + name: ProviderModel(provider.quota, random) for name, provider in cluster.providers.items()
         }

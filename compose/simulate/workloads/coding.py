@@ -8,7 +8,7 @@ from random import Random
 
 from pydantic import BaseModel, ConfigDict
 
-from compose.simulate.cluster import Cluster
+from compose.simulate.cluster import Cluster, CpuNodes
 from compose.simulate.work import Plan, Turn, Work, Workload, ms
 from compose.simulate.workloads.draws import Lognormal, Tables, amdahl, grouped, lognormal, malleable, packaged
 
@@ -59,7 +59,8 @@ class Variant(BaseModel):
 
     def cluster(self, batch: int) -> Cluster:
         """Return the machines that go with a batch."""
-        return Cluster(nodes=max(1, round(self.nodes_per_512 * batch / 512)), cores=self.cores)
+        count = max(1, round(self.nodes_per_512 * batch / 512))
+        return Cluster(cpu=(CpuNodes(count=count, cores=self.cores),))
 
 
 class Coding(Tables):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-from compose.simulate.cluster import Cluster, Provider
+from compose.simulate.cluster import Cluster, GpuNodes, Provider
 from compose.simulate.work import Plan, Turn, Work, Workload, ms
 from compose.simulate.workloads.draws import Lognormal, Tables, grouped, lognormal, packaged
 
@@ -47,7 +47,7 @@ class DeepSearch(Tables):
     def cluster(self, batch: int) -> Cluster:
         """Return the machines, whatever the batch."""
         search = Provider(concurrency=self.concurrency, per_second=self.per_second, burst=self.burst)
-        return Cluster(gpu_nodes=self.judges // 8, providers={"search": search})
+        return Cluster(gpu=(GpuNodes(count=self.judges // 8),), providers={"search": search})
 
 
 @cache

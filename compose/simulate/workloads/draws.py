@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-
 #: (mu, sigma) of a lognormal.
 Lognormal = tuple[float, float]
 
@@ -29,7 +28,8 @@ class Tables(BaseModel):
 
 def packaged(model: type[M], name: str) -> M:
     """Return the packaged parameters NAME.json."""
-    return model.model_validate_json(files("compose.simulate.workloads").joinpath(f"{name}.json").read_text("utf-8"))
+    file = files("compose.simulate.workloads").joinpath(f"{name}.json")
+    return model.model_validate_json(file.read_text(encoding="utf-8"))
 
 
 def lognormal(random: Random, law: Lognormal) -> float:
@@ -57,5 +57,3 @@ def amdahl(core_ms: float, serial: float, sizes: tuple[int, ...]) -> tuple[int, 
 def malleable(random: Random, share: float) -> bool:
     """Draw whether one elastic action may be resized while it runs."""
     return random.random() < share
-
-

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import takewhile
 from random import Random
 
-from compose.simulate.cluster import Cluster
+from compose.simulate.cluster import Cluster, GpuNodes
 from compose.simulate.work import Plan, Turn, Work, Workload, ms
 from compose.simulate.workloads.draws import Lognormal, Tables, lognormal, packaged
 
@@ -53,7 +53,7 @@ class Mopd(Tables):
 
     def cluster(self, batch: int) -> Cluster:
         """Return the machines, whatever the batch."""
-        return Cluster(gpu_nodes=self.gpus // 8)
+        return Cluster(gpu=(GpuNodes(count=self.gpus // 8),))
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from random import Random
 
-from compose.simulate.cluster import Cluster
+from compose.simulate.cluster import Cluster, CpuNodes
 from compose.simulate.work import Plan, Turn, Work, Workload, ms
 from compose.simulate.workloads import sessions
 from compose.simulate.workloads.draws import amdahl, malleable
@@ -24,7 +24,8 @@ LOAD = 0.75
 
 def cluster(batch: int) -> Cluster:
     """Return one node with the nominal load."""
-    return Cluster(nodes=1, cores=max(1, round(min(batch, LIVE) * HELD_CORES / LOAD)))
+    cores = max(1, round(min(batch, LIVE) * HELD_CORES / LOAD))
+    return Cluster(cpu=(CpuNodes(cores=cores),))
 
 
 def draw(name: str, batch: int, seed: int, malleable_share: float) -> Workload:
