@@ -23,6 +23,7 @@ from scheduler.leader import Leader, LeadLost
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
+from scheduler.record import RecordedAdmission
 from tangram_tasks.app import TangramApp
 from tangram_tasks.settings import without_password
 from tangram_tasks.wire import ADMISSION_QUEUE
@@ -96,7 +97,7 @@ class Scheduler:
         await ledger.load()
         books = Books(
             ledger=ledger,
-            core=Admission(policy=self._settings.policy, depth=self._settings.depth),
+            core=self._core(),
             nodes=NodeBook(self._settings.node_timeout),
             outcomes=Outcomes(self._app),
             clock=self._clock,
@@ -110,6 +111,10 @@ class Scheduler:
             self._watch_admission(client),
             self._watch_streams(client),
         )
+
+    def _core(self) -> Admission:
+        policy, depth, record = self._settings.policy, self._settings.depth, self._settings.record
+        return Admission(policy, depth) if record is None else RecordedAdmission(record, policy, depth)
 
     async def _step_until_stopped(self, desk: Desk) -> None:
         while not self._stop.is_set():

@@ -31,9 +31,14 @@ Examples:
 )
 @click.option("--workload", default="coding", show_default=True, help="coding, coding-long, coding-tight, mopd, ...")
 @click.option("--trace", type=_FILE, help="CSV file with one row per action, instead of a workload.")
-@click.option("--replay", type=_FILE, help="Record of `tangram scheduler --record`: same decisions again?")
+@click.option(
+    "--replay",
+    type=_FILE,
+    help="Record of `tangram scheduler --record`: does the core decide the same again? With --policies: how would they"
+    " have done?",
+)
 @click.option("--batch", "batches", default="", callback=_numbers, help="Trajectories, comma separated.")
-@click.option("--policies", default="paper", show_default=True, callback=_names, help="Comma separated.")
+@click.option("--policies", default="", callback=_names, help="Comma separated (default: paper).")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Draws of each batch.")
 @click.option("--malleable", type=click.IntRange(0, 100), default=100, show_default=True, help="% of elastic actions.")
 @click.option("--cluster", "file", type=_FILE, help="Machines, in TOML.")
@@ -70,19 +75,23 @@ def simulate(
     Exit code 1 says that a replay differed, or that a target is out of reach.
     """
     from compose.simulate.machines import Costs
-    from compose.simulate.main import run_comparison, run_target
+    from compose.simulate.main import run_comparison, run_replay, run_target
     from compose.simulate.options import Machinery, comparison, parse_seconds, source_of
+    from scheduler.record import read_record
 
     if target_act and target_step:
         raise click.UsageError("give --target-act or --target-step, not both")
-    if trace and (batches or replay):
-        raise click.UsageError("a trace is one batch: leave out --batch and --replay")
-    source = source_of(workload, trace)
+    if (trace or replay) and (batches or (trace and replay)):
+        raise click.UsageError("a trace or a record is one batch: leave out the others, and --batch")
+    leads = [] if replay is None else read_record(replay)
+    if leads and not policies:
+        raise click.exceptions.Exit(not run_replay(leads, as_json=as_json))
+    source = source_of(workload, trace, leads)
     asked = comparison(
         source,
         batches=batches,
-        policies=policies,
-        seeds=1 if trace else seeds,
+        policies=policies or ["paper"],
+        seeds=1 if trace or leads else seeds,
         malleable=malleable / 100,
         machinery=Machinery(file, nodes, cores, gpu_nodes, gpus),
         costs=Costs(cpu=overhead_ms),

@@ -172,6 +172,7 @@ class Engine:
             durations=work.durations,
             trajectory=plan.id if plan.memory is not None and work.key == CPU else None,
             malleable=work.malleable,
+            light=work.light,
             service=work.service,
         )
         self._feed(Submitted(now, action))

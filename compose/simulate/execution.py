@@ -22,8 +22,21 @@ class Execution:
         arrival: when it was submitted, ms.
     """
 
-    __slots__ = ("_changed", "_left", "_since", "arrival", "began", "granted", "held", "name", "node", "owner")
-    __slots__ += ("units", "version", "work")
+    __slots__ = (
+        "_changed",
+        "_left",
+        "_since",
+        "arrival",
+        "began",
+        "granted",
+        "held",
+        "name",
+        "node",
+        "owner",
+        "units",
+        "version",
+        "work",
+    )
 
     def __init__(self, name: str, work: Work, owner: int, arrival: int) -> None:
         self.name = name

@@ -18,11 +18,13 @@ from compose.simulate.comparison import Comparison
 from compose.simulate.outcome import Outcome
 from compose.simulate.picture import load_picture
 from compose.simulate.policies import simulate
+from compose.simulate.replay import replay
 from compose.simulate.report import SimulationReport
 from compose.simulate.results import Run, summary
 from compose.simulate.tables import tables
 from compose.simulate.target import Answer, smallest
 from compose.simulate.workloads.registry import Source
+from scheduler.record import Lead
 
 T = TypeVar("T")
 
@@ -81,6 +83,23 @@ def run_target(comparison: Comparison, what: Literal["act", "step"], seconds: fl
     return all(answer.nodes is not None for answer in answers.values())
 
 
+def run_replay(leads: list[Lead], *, as_json: bool) -> bool:
+    """Replay a record and print how that went. Returns whether all decisions were the same.
+
+    Args:
+        leads: the record.
+        as_json: print JSON.
+    """
+    found = replay(leads)
+    if as_json:
+        click.echo(json.dumps(asdict(found)))
+    elif found.difference is None:
+        click.echo(f"{found.events} events, {found.decisions} decisions: all the same")
+    else:
+        click.echo(f"after {found.events} events and {found.decisions} equal decisions: {found.difference}")
+    return found.difference is None
+
+
 def _smallest(comparison: Comparison, batch: int, policy: str, what: Literal["act", "step"], seconds: float) -> Answer:
     workloads = {seed: comparison.draw(batch, seed) for seed in comparison.seeds}
 
@@ -119,9 +138,7 @@ def _show(report: SimulationReport, *, as_json: bool) -> None:
     console = Console()
     for table in tables(report.workload, report.summary):
         console.print(table)
-    console.print(
-        "times are means over the seeds; ± is their spread over seeds; ratios are to paper, below 1 is better"
-    )
+    console.print("means over the seeds; ± is the standard deviation of the mean ACT over them")
 
 
 def _write(output: Path, report: SimulationReport, pictured: dict[int, dict[str, Outcome]]) -> None:

@@ -11,9 +11,11 @@ from compose.simulate.cluster import Cluster, CpuNodes, GpuNodes
 from compose.simulate.comparison import Comparison
 from compose.simulate.machines import Costs
 from compose.simulate.policies import check
+from compose.simulate.replay import recorded_batch
 from compose.simulate.trace import read_trace
 from compose.simulate.workloads.registry import Source, find
 from compose.stack_config import read_toml, validated
+from scheduler.record import Lead
 from tangram_tasks.errors import ConfigurationError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
@@ -75,12 +77,17 @@ def comparison(
     )
 
 
-def source_of(workload: str, trace: Path | None) -> Source:
-    """Return where the batches come from. A trace is one batch, whatever the seed."""
-    if trace is None:
+def source_of(workload: str, trace: Path | None, leads: list[Lead]) -> Source:
+    """Return where the batches come from. A trace or a record is one batch, whatever the seed."""
+    if trace is not None:
+        batch, cluster, about = read_trace(trace), Cluster(), f"trace {trace.name}"
+    elif leads:
+        (batch, cluster), about = recorded_batch(leads), "recorded arrivals"
+    else:
         return find(workload)
-    batch = read_trace(trace)
-    return Source(batch.name, f"trace {trace.name}", len(batch.plans), lambda _: Cluster(), lambda *_: batch)
+    if not batch.plans:
+        raise ConfigurationError("no action in the record ran to its end: there is nothing to simulate")
+    return Source(batch.name, about, len(batch.plans), lambda _: cluster, lambda *_: batch)
 
 
 def parse_seconds(text: str) -> float:

@@ -54,7 +54,7 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
     kind, _, size = policy.partition(":")
     if kind == "static":
         return _static(cluster, workload, replace(costs, cpu=0), seed, int(size) if size else workload.pod)
-    core = Admission(policy="paper" if kind == "direct" else policy, depth=DEPTH, instant_resize=True)
+    core = Admission(policy="paper" if kind == "direct" else policy, depth=DEPTH)
     scheduler: Scheduler = DirectCalls(core) if kind == "direct" else core
     return Engine(scheduler, cluster, workload, costs, seed=seed).run()
 

@@ -38,7 +38,7 @@ class ProviderModel:
             return 0
         tries = self._tries[name] = self._tries.get(name, -1) + 1
         self.refused += 1
-        return REFUSAL + round(1000 * min(LONGEST, 2**tries) * self._random.uniform(0.5, 1.5))
+        return REFUSAL + round(1000 * min(LONGEST, 1 << tries) * self._random.uniform(0.5, 1.5))
 
     def end(self) -> None:
         """An accepted call is over."""

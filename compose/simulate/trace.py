@@ -62,7 +62,7 @@ class TraceRow(BaseModel):
         smallest = self.serial + (1 - self.serial) / self.sizes[0]
         durations = amdahl(1000 * self.duration_s / smallest, self.serial, self.sizes)
         service = self.service or (self.task if self.key == "gpu" else None)
-        return Work(self.task, self.key, self.sizes, durations, self.malleable, service)
+        return Work(self.task, self.key, self.sizes, durations, self.malleable, service=service)
 
 
 def read_trace(path: Path) -> Workload:

@@ -16,6 +16,7 @@ class Work:
         sizes: allowed units, ascending.
         durations: what it really takes at each size, ms, each at least 1.
         malleable: whether its units may change while it runs.
+        light: whether it needs next to no cpu and therefore holds no units.
         service: the reward service it needs resident; GPU only.
     """
 
@@ -24,11 +25,12 @@ class Work:
     sizes: tuple[int, ...]
     durations: tuple[int, ...]
     malleable: bool = False
+    light: bool = False
     service: str | None = None
 
     def duration(self, units: int) -> int:
-        """Return the ms it takes with `units`. Raises ValueError if that is not an allowed size."""
-        return self.durations[self.sizes.index(units)]
+        """Return the ms it takes with `units`, if it is sized at all. Raises ValueError if that is no allowed size."""
+        return self.durations[0 if self.light else self.sizes.index(units)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Variant(BaseModel):
         memory_mib: of a sandbox.
         pod: cores that a static deployment reserves per trajectory.
         batch: trajectories.
-        nodes_per_512: nodes for 512 trajectories.
+        nodes: of the cluster, whatever the batch.
         cores: of a node.
     """
 
@@ -54,13 +54,12 @@ class Variant(BaseModel):
     memory_mib: int
     pod: int
     batch: int
-    nodes_per_512: int
+    nodes: int
     cores: int
 
     def cluster(self, batch: int) -> Cluster:
-        """Return the machines that go with a batch."""
-        count = max(1, round(self.nodes_per_512 * batch / 512))
-        return Cluster(cpu=(CpuNodes(count=count, cores=self.cores),))
+        """Return the machines."""
+        return Cluster(cpu=(CpuNodes(count=self.nodes, cores=self.cores),))
 
 
 class Coding(Tables):

@@ -1,0 +1,156 @@
+"""Records what the core is told and what it answers, as JSON lines, and reads such records.
+
+The first line of a file, and of every new lead, is a header with the policy; every other line is one event with its
+decisions. What such a line says is exact: a fresh core that is told the same events gives the same decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TextIO, get_args
+
+from pydantic import TypeAdapter
+
+from scheduler.core import events
+from scheduler.core.admission import Admission
+from scheduler.core.events import Decision, Event
+from tangram_tasks.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+FORMAT = "tangram-events/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event and what the core answered.
+
+    Args:
+        line: of the file, from 1.
+        event: what happened.
+        decisions: what followed.
+    """
+
+    line: int
+    event: Event
+    decisions: list[Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What one leading scheduler recorded.
+
+    Args:
+        policy: of its core.
+        depth: of its core.
+        steps: in order.
+    """
+
+    policy: str
+    depth: int
+    steps: list[Step] = field(default_factory=list)
+
+
+class RecordedAdmission(Admission):
+    """A core that writes down every event and its decisions; each line reaches the file before the next event.
+
+    When the file can take no more, recording ends and scheduling goes on.
+
+    Args:
+        file: to append to.
+        policy: as of Admission.
+        depth: as of Admission.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+
+    def __init__(self, file: Path, policy: str, depth: int) -> None:
+        super().__init__(policy, depth)
+        try:
+            self._file: TextIO | None = file.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise ConfigurationError(f"cannot record events in {file}: {error.strerror}") from None
+        self._write({"format": FORMAT, "policy": policy, "depth": depth})
+
+    def handle(self, event: Event) -> list[Decision]:
+        """Take in one event, write it down, and return everything that follows from it."""
+        decisions = super().handle(event)
+        self._write(_encoded(event) | {"decisions": [_encoded(decision) for decision in decisions]})
+        return decisions
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
+        except OSError as error:
+            logger.warning("recording to %s ends: %s", self._file.name, error)
+            self._file = None
+
+
+def read_record(file: Path) -> list[Lead]:
+    """Return what each lead recorded. A last line that a kill cut short is left out.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or a line is no record.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the record {file}: {error}") from None
+    whole = [line for line in lines if line.endswith("\n")]
+    leads: list[Lead] = []
+    for number, row in _rows(file, whole):
+        try:
+            if "format" in row:
+                leads.append(_lead(row))
+            else:
+                leads[-1].steps.append(_step(number, row))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"the record {file}, line {number}, is not of format {FORMAT}: {error}") from None
+    if not leads:
+        raise ConfigurationError(f"the record {file} is empty")
+    return leads
+
+
+def _rows(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ConfigurationError(f"the record {file}, line {number}, is not JSON: {error}") from None
+        yield number, row
+
+
+def _lead(row: dict[str, Any]) -> Lead:
+    if row["format"] != FORMAT:
+        raise ValueError(f"its format is {row['format']!r}")
+    return Lead(row["policy"], row["depth"])
+
+
+def _step(line: int, row: dict[str, Any]) -> Step:
+    decisions = [_decoded(decision) for decision in row.pop("decisions")]
+    return Step(line, _decoded(row), decisions)
+
+
+def _encoded(value: Event | Decision) -> dict[str, Any]:
+    encoded: dict[str, Any] = _adapter(type(value).__name__).dump_python(value, mode="json")
+    return {"type": type(value).__name__, **encoded}
+
+
+def _decoded(row: dict[str, Any]) -> Any:
+    return _adapter(row.pop("type")).validate_python(row)
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    known = {kind.__name__: kind for kind in (*get_args(events.Event), *get_args(events.Decision))}
+    if name not in known:
+        raise ValueError(f"there is no event or decision {name!r}")
+    return TypeAdapter(known[name])
