@@ -48,11 +48,13 @@ class Lead:
     Args:
         policy: of its core.
         depth: of its core.
+        gpu_policy: of its core.
         steps: in order.
     """
 
     policy: str
     depth: int
+    gpu_policy: str
     steps: list[Step] = field(default_factory=list)
 
 
@@ -65,18 +67,19 @@ class RecordedAdmission(Admission):
         file: to append to.
         policy: as of Admission.
         depth: as of Admission.
+        gpu_policy: as of Admission.
 
     Raises:
         ConfigurationError: the file cannot be written.
     """
 
-    def __init__(self, file: Path, policy: str, depth: int) -> None:
-        super().__init__(policy, depth)
+    def __init__(self, file: Path, policy: str, depth: int, *, gpu_policy: str) -> None:
+        super().__init__(policy, depth, gpu_policy=gpu_policy)
         try:
             self._file: TextIO | None = file.open("a", encoding="utf-8", buffering=1)
         except OSError as error:
             raise ConfigurationError(f"cannot record events in {file}: {error.strerror}") from None
-        self._write({"format": FORMAT, "policy": policy, "depth": depth})
+        self._write({"format": FORMAT, "policy": policy, "depth": depth, "gpu_policy": gpu_policy})
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one event, write it down, and return everything that follows from it."""
@@ -131,7 +134,7 @@ def _rows(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
 def _lead(row: dict[str, Any]) -> Lead:
     if row["format"] != FORMAT:
         raise ValueError(f"its format is {row['format']!r}")
-    return Lead(row["policy"], row["depth"])
+    return Lead(row["policy"], row["depth"], row["gpu_policy"])
 
 
 def _step(line: int, row: dict[str, Any]) -> Step:

@@ -113,8 +113,10 @@ class Scheduler:
         )
 
     def _core(self) -> Admission:
-        policy, depth, record = self._settings.policy, self._settings.depth, self._settings.record
-        return Admission(policy, depth) if record is None else RecordedAdmission(record, policy, depth)
+        asked = self._settings
+        if asked.record is None:
+            return Admission(asked.policy, asked.depth, gpu_policy=asked.gpu_policy)
+        return RecordedAdmission(asked.record, asked.policy, asked.depth, gpu_policy=asked.gpu_policy)
 
     async def _step_until_stopped(self, desk: Desk) -> None:
         while not self._stop.is_set():

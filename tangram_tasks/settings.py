@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tangram_tasks.errors import BrokerUnavailable, ConfigurationError
+
+CPU_POLICY = "^(paper|paper_wait|live|min|fixed:[1-9][0-9]*|utilisation|wait_or_start)$"
+GPU_POLICY = "^(residency|paper|paper_wait|min|fixed:[1-9][0-9]*|utilisation|wait_or_start)$"
 
 
 def _default_state_dir() -> Path:
@@ -27,7 +29,9 @@ class Settings(BaseSettings):
         prefix: in front of every Redis key of this deployment.
         state_dir: where the embedded broker, sandboxes' sockets and logs live.
         cpu_unit: cores per CPU unit; below 1 the cgroup gets a quota and no own cores.
-        policy: admission policy.
+        policy: which policy admits and sizes actions on CPU nodes: "paper", "paper_wait", "live", "min", "fixed:N",
+            "utilisation" or "wait_or_start".
+        gpu_policy: the same on GPU nodes; also "residency", not "live".
         depth: waiting actions that the policy looks at behind the candidates.
         start_lease: a grant that has not started by then is taken back.
         heartbeat: how often a node reports.
@@ -45,7 +49,8 @@ class Settings(BaseSettings):
     prefix: str = "tangram:"
     state_dir: Path = Field(default_factory=_default_state_dir)
     cpu_unit: float = Field(default=1.0, gt=0, le=1)
-    policy: Literal["paper"] = "paper"
+    policy: str = Field(default="paper", pattern=CPU_POLICY)
+    gpu_policy: str = Field(default="residency", pattern=GPU_POLICY)
     depth: int = Field(default=16, ge=0)
     start_lease: float = Field(default=15.0, gt=0)
     heartbeat: float = Field(default=1.0, gt=0)

@@ -40,7 +40,8 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
 
     Args:
         policy: "static" or "static:CORES": a pod per trajectory, dedicated devices per service, ungated API calls;
-            "direct": ungated API calls, "paper" for the rest; any other: the core's policy of that name.
+            "direct": ungated API calls, "paper" for the rest; any other: the core's policy of that name on CPUs and
+            GPUs, but "live" means "residency" on GPUs.
         cluster: the machines; "static" gets as many GPU nodes as its dedicated devices need.
         workload: the batch.
         costs: what the machinery adds; "static" has no sizing to pay for.
@@ -54,7 +55,8 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
     kind, _, size = policy.partition(":")
     if kind == "static":
         return _static(cluster, workload, replace(costs, cpu=0), seed, int(size) if size else workload.pod)
-    core = Admission(policy="paper" if kind == "direct" else policy, depth=DEPTH)
+    name = "paper" if kind == "direct" else policy
+    core = Admission(name, DEPTH, gpu_policy="residency" if name == "live" else name, instant_resize=True)
     scheduler: Scheduler = DirectCalls(core) if kind == "direct" else core
     return Engine(scheduler, cluster, workload, costs, seed=seed).run()
 

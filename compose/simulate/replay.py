@@ -36,7 +36,7 @@ def replay(leads: Iterable[Lead]) -> Replayed:
     """
     events = decisions = 0
     for lead in leads:
-        core = Admission(lead.policy, lead.depth)
+        core = Admission(lead.policy, lead.depth, gpu_policy=lead.gpu_policy)
         for step in lead.steps:
             found = core.handle(step.event)
             events += 1

@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -25,6 +26,7 @@ from scheduler.core.events import (
     RefuseSandbox,
     Reject,
     Released,
+    Resized,
     Restored,
     SandboxReady,
     Submitted,
@@ -35,10 +37,11 @@ from scheduler.core.events import (
 )
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
+from scheduler.core.rigid import EQUAL
 from scheduler.core.views import Holdings, WaitingAction, holdings, waiting_actions
 from scheduler.core.waiting import Waiter
 
-ActionEvent = Submitted | Restored | Released | Cancelled | Tick
+ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
 NodeEvent = NodeJoined | NodeLost
 TrajectoryEvent = TrajectoryOpened | TrajectoryRestored | SandboxReady | TrajectoryClosed
 
@@ -47,24 +50,38 @@ class Admission:
     """Gates and sizes actions.
 
     Args:
-        policy: which policy decides in each domain; see `scheduler.core.policy.POLICIES`.
+        policy: which policy decides on CPU nodes; see `scheduler.core.policy.POLICIES`.
         depth: how many waiting actions behind the candidates a decision may look at.
+        gpu_policy: which one decides on GPU nodes.
+        api_policy: which one decides at API providers.
+        instant_resize: nodes carry out a Resize without delay and send no Resized; for simulations.
+        weights: share of each RL job, 1 for those not named; only policy "live" shares by job.
 
     Raises:
-        ValueError: there is no such policy, or `depth` is negative.
+        ValueError: there is no such policy, `depth` is negative, or a weight is not positive.
     """
 
-    def __init__(self, policy: str = "paper", depth: int = 16) -> None:
-        self._policy = make_policy(policy, depth)
-        self._places = Placement()
+    def __init__(
+        self,
+        policy: str = "paper",
+        depth: int = 16,
+        *,
+        gpu_policy: str = "residency",
+        api_policy: str = "min",
+        instant_resize: bool = False,
+        weights: Mapping[str, int] = EQUAL,
+    ) -> None:
+        chosen = {"cpu": policy, "gpu": gpu_policy, "api": api_policy}
+        self._policies = {kind: make_policy(name, depth, weights) for kind, name in chosen.items()}
+        self._places = Placement(instant_resize)
         self._now = 0
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one event and return everything that follows from it.
 
         An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
-        tokens away. Unknown ids in Released, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known ones in
-        Submitted, Restored and the opening of trajectories, change nothing.
+        tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known
+        ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
             ValueError: an action's fields contradict each other; nothing has changed then.
@@ -117,6 +134,8 @@ class Admission:
                 places.restore(event)
             case Released():
                 places.release(event.action)
+            case Resized():
+                places.resized(event)
             case Cancelled():
                 places.room.remove(event.action)
             case Tick():
@@ -170,8 +189,9 @@ class Admission:
         for domain in self._places.domains():
             if not domain.due(self._now):
                 continue
-            for action, node, units in domain.decide(self._now, self._policy):
-                self._places.room.forget(action.id)
-                self._places.grants[action.id] = domain
-                decisions.append(Grant(action.id, node, units))
+            for order in domain.decide(self._now, self._policies[domain.kind]):
+                if isinstance(order, Grant):
+                    self._places.room.forget(order.action)
+                    self._places.grants[order.action] = domain
+                decisions.append(order)
         return decisions

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from scheduler.core.bucket import TokenBucket
 from scheduler.core.domain import Domain
-from scheduler.core.events import Action, Quota
+from scheduler.core.events import Action, Grant, Quota, Resize
 from scheduler.core.policy import Policy
 
 
@@ -87,17 +87,17 @@ class ApiProvider(Domain):
 
     def due(self, now: int) -> bool:
         """Whether something happened, or enough tokens have come back."""
-        return len(self.queue) > 0 and (self.changed or (self._wake is not None and now >= self._wake))
+        return super().due(now) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
 
     def wake(self) -> int | None:
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None
 
-    def decide(self, now: int, policy: Policy) -> list[tuple[Action, str, int]]:
+    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
         """Start what the policy says at `now` ms, and note when tokens will next matter."""
-        granted = super().decide(now, policy)
+        orders = super().decide(now, policy)
         self._wake = self._next_refill(now)
-        return granted
+        return orders
 
     def validate(self) -> None:
         """Raise AssertionError if the books do not add up."""

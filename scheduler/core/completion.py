@@ -7,10 +7,15 @@ behind them a first-come-first-served walk over a heap of completions.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from scheduler.core.events import Action
+
+#: An action that is past its expected end is taken to need this much more, ms.
+OVERDUE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +25,56 @@ class Running:
     Args:
         end: when it is expected to end, ms.
         units: what it holds, by resource.
+        action: the action itself; None where nobody asks for more than the units.
+        rank: which of its sizes it has, by position.
+        gains: relative speed-up per unit of each step to its next size; empty unless it may be resized.
+        resized: when its size was changed last, ms; None if never.
     """
 
     end: int
     units: Mapping[str, int]
+    action: Action | None = None
+    rank: int = 0
+    gains: tuple[int, ...] = ()
+    resized: int | None = None
+
+    def left(self, now: int, rank: int) -> int:
+        """Return the expected ms it still needs from `now` on at another of its sizes; overdue ones need a little."""
+        left = self.end - now if self.end > now else OVERDUE
+        if self.action is None or rank == self.rank:
+            return left
+        durations = self.action.durations
+        return left * durations[rank] // durations[self.rank]
 
 
-def waiting_act(now: int, free: int, busy: Iterable[tuple[int, int]], waiting: Iterable[Action]) -> int | None:
+def held(running: Iterable[Running], key: str) -> int:
+    """Return the units of a resource that running actions hold."""
+    return sum(hold.units.get(key, 0) for hold in running)
+
+
+def gains(action: Action) -> tuple[int, ...]:
+    """Return by how much each step to the next size speeds an action up, per unit, in millionths.
+
+    For sizes s and durations d: (d[k] - d[k+1]) / (d[k+1] * (s[k+1] - s[k])). It needs no estimate of the remaining
+    time, only the shape of the curve.
+    """
+    steps = zip(pairwise(action.durations), pairwise(action.sizes), strict=True)
+    return tuple((slow - fast) * 10**6 // (fast * (large - small)) for (slow, fast), (small, large) in steps)
+
+
+def waiting_act(
+    now: int, free: int, busy: Iterable[tuple[int, int]], waiting: Iterable[Action], most: int = 0
+) -> int | None:
     """Return the summed ACT in ms of `waiting`, or None if one of them could never start.
+
+    Each starts at its smallest size, or at its largest that is free then, up to `most` units.
 
     Args:
         now: ms.
         free: units of the key resource that nobody holds.
         busy: (end in ms, units) of everything that runs.
         waiting: in the order in which they would start.
+        most: units.
     """
     heap = list(busy)
     heapq.heapify(heap)
@@ -46,8 +87,9 @@ def waiting_act(now: int, free: int, busy: Iterable[tuple[int, int]], waiting: I
             end, units = heapq.heappop(heap)
             clock = max(clock, end)
             free += units
-        free -= need
-        end = clock + action.durations[0]
-        heapq.heappush(heap, (end, need))
+        rank = max(0, bisect_right(action.sizes, min(free, most)) - 1)
+        free -= action.sizes[rank]
+        end = clock + action.durations[rank]
+        heapq.heappush(heap, (end, action.sizes[rank]))
         total += end - action.arrival
     return total

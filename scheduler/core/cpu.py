@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.core.delivery import Delivery
 from scheduler.core.domain import CPU, MEMORY, Domain, in_words
-from scheduler.core.events import Action
+from scheduler.core.events import Action, Grant, Resize
+from scheduler.core.light import LightLane
+from scheduler.core.policy import Policy
 
 
 class CpuNode(Domain):
     """A node with cpu units and memory in MiB. A sandbox's memory is reserved for its lifetime.
 
+    Light actions take a light slot and no cpu units.
+
     Args:
         name: the node.
         capacity: what it announced; other resources than cpu and memory are not shared out.
+        instant_resize: it carries out a Resize without delay.
     """
 
-    def __init__(self, name: str, capacity: Mapping[str, int]) -> None:
+    kind = CPU
+
+    def __init__(self, name: str, capacity: Mapping[str, int], instant_resize: bool = False) -> None:
         super().__init__(name, CPU, _dimensions(capacity))
+        self.delivery = Delivery(instant_resize)
         self.sandboxes: dict[str, int] = {}
+        self.lane = LightLane(self.capacity[CPU])
 
     @property
     def free_memory(self) -> int:
@@ -28,6 +38,50 @@ class CpuNode(Domain):
     def resize(self, capacity: Mapping[str, int]) -> None:
         """Take over a new capacity; sandboxes and grants stay."""
         super().resize(_dimensions(capacity))
+        self.lane.units = self.capacity[CPU]
+
+    def enqueue(self, action: Action) -> None:
+        """Let an action wait here; a light one in the lane."""
+        if action.light:
+            self.lane.queue.add(action)
+            self.changed = True
+        else:
+            super().enqueue(action)
+
+    def waiting(self) -> list[Action]:
+        """Return who queues here, light ones last."""
+        return [*self.queue, *self.lane.queue]
+
+    def due(self, now: int) -> bool:
+        """Whether a decision at `now` ms could differ from the last one."""
+        return super().due(now) or (self.changed and len(self.lane.queue) > 0)
+
+    def hold(self, now: int, action: Action, node: str, units: int) -> None:
+        """Enter in the books that an action has `units` of cpu, or a light slot."""
+        super().hold(now, action, node, units)
+        if action.light:
+            self.lane.running.add(action.id)
+
+    def release(self, action: str) -> None:
+        """Give back what an action holds. Raises KeyError if it holds nothing."""
+        super().release(action)
+        self.lane.running.discard(action)
+
+    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
+        """Start light actions while there are slots, then do what the policy says."""
+        for action in self.lane.queue.actions[: max(0, self.lane.free)]:
+            if action.demand.get(MEMORY, 0) > self.free_memory:
+                break
+            self._unqueue(action)
+            self.start(now, action, self.name, 0)
+            self.delivery.start(action.id, self.name, 0)
+        return super().decide(now, policy)
+
+    def validate(self) -> None:
+        """Raise AssertionError if the books do not add up."""
+        super().validate()
+        light = {name for name, hold in self.running.items() if hold.action is not None and hold.action.light}
+        assert self.lane.running == light, f"node {self.name}: light slots {self.lane.running}, but {light} run"
 
     def refusal(self, action: Action) -> str | None:
         """Return why this node could never hold an action of a sandbox that lives here, or None."""
@@ -54,6 +108,13 @@ class CpuNode(Domain):
     def reserved(self, name: str) -> int:
         """Return the MiB that sandboxes hold."""
         return sum(self.sandboxes.values()) if name == MEMORY else 0
+
+    def _unqueue(self, action: Action) -> None:
+        if action.light:
+            self.lane.queue.remove(action)
+            self.changed = True
+        else:
+            super()._unqueue(action)
 
 
 def _dimensions(capacity: Mapping[str, int]) -> dict[str, int]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 
-from scheduler.core.completion import Running
-from scheduler.core.events import Action
+from scheduler.core.completion import Running, gains
+from scheduler.core.delivery import Delivery
+from scheduler.core.events import Action, Grant, Resize
 from scheduler.core.fcfs import FcfsQueue, order
 from scheduler.core.policy import Policy
 
@@ -27,9 +29,9 @@ def in_words(amounts: Mapping[str, int]) -> str:
     return " ".join(f"{name}={amount}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
-def expected_duration(action: Action, units: int) -> int:
-    """Return the expected duration in ms at the largest allowed size that is at most `units`, else at the smallest."""
-    return action.durations[max(0, bisect_right(action.sizes, units) - 1)]
+def rank_of(action: Action, units: int) -> int:
+    """Return the position of the largest allowed size that is at most `units`, else of the smallest."""
+    return max(0, bisect_right(action.sizes, units) - 1)
 
 
 class Domain:
@@ -41,16 +43,20 @@ class Domain:
         capacity: what there is, by resource; its names are the domain's dimensions.
     """
 
+    kind = "api"
+
     def __init__(self, name: str, key: str, capacity: Mapping[str, int]) -> None:
         self.name = name
         self.key = key
         self.capacity: Amounts = dict(capacity)
         self.used: Amounts = dict.fromkeys(capacity, 0)
         self.running: dict[str, Running] = {}
+        self.delivery = Delivery()
         self.queue = FcfsQueue()
         self.queued_units = 0
         self.changed = True
         self.services: frozenset[str] = frozenset()
+        self._look: int | None = None
 
     def could_run(self, action: Action) -> bool:
         """Whether the action could start if nobody held anything, and its service is here."""
@@ -85,22 +91,51 @@ class Domain:
         self.changed = True
 
     def dequeue(self, action: Action) -> None:
-        """Let an action wait here no more. Raises KeyError if it does not."""
-        self.queue.remove(action)
-        self.queued_units -= action.sizes[0]
-        self.changed = True
+        """Let an action wait here no more, also for units promised to it. Raises KeyError if it does not."""
+        if action.id in self.delivery.held_back:
+            self.release(action.id)
+        else:
+            self._unqueue(action)
+
+    def waiting(self) -> list[Action]:
+        """Return who queues here."""
+        return list(self.queue)
+
+    def held_back(self) -> list[Action]:
+        """Return who was granted units here that the node does not have back yet, in that order."""
+        rows = [self.running[action].action for action in self.delivery.held_back]
+        return [action for action in rows if action is not None]
+
+    def granted(self) -> list[str]:
+        """Return who holds a grant that was given out."""
+        return [action for action in self.running if action not in self.delivery.held_back]
 
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action has `units` of the key resource from `now` ms on, fitting or not."""
         charge = {**action.demand, self.key: units}
-        self.used = {name: amount + charge.get(name, 0) for name, amount in self.used.items()}
-        self.running[action.id] = Running(now + expected_duration(action, units), charge)
-        self.changed = True
+        self._charge(charge, 1)
+        rank = rank_of(action, units)
+        resizable = action.malleable and self.kind == CPU and action.sizes[rank] == units
+        steps = gains(action) if resizable else ()
+        self.running[action.id] = Running(now + action.durations[rank], charge, action, rank, steps)
+
+    def restore(self, now: int, action: Action, node: str, units: int) -> None:
+        """Enter in the books that an action holds a grant already."""
+        self.hold(now, action, node, units)
+        self.delivery.settled(action.id, units)
 
     def release(self, action: str) -> None:
         """Give back what an action holds. Raises KeyError if it holds nothing."""
-        charge = self.running.pop(action).units
-        self.used = {name: amount - charge.get(name, 0) for name, amount in self.used.items()}
+        self._charge(self.running.pop(action).units, -1)
+        self.delivery.drop(action)
+
+    def confirm(self, now: int, action: str, units: int) -> None:
+        """Take in a node's answer to a Resize. One that could not do as asked keeps that size to its end."""
+        if action in self.delivery.held_back:
+            return
+        if not self.delivery.confirm(action, units):
+            self._resize(now, action, units)
+            self.running[action] = replace(self.running[action], gains=())
         self.changed = True
 
     def pick_node(self) -> str:
@@ -109,27 +144,36 @@ class Domain:
 
     def due(self, now: int) -> bool:
         """Whether a decision at `now` ms could differ from the last one."""
-        return self.changed and len(self.queue) > 0
+        return (self.changed and bool(self.queue or self.running)) or (self._look is not None and now >= self._look)
 
     def wake(self) -> int | None:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""
-        return None
+        return self._look
 
-    def decide(self, now: int, policy: Policy) -> list[tuple[Action, str, int]]:
-        """Start what the policy says at `now` ms. Returns (action, node, units) in queue order.
+    def warm(self) -> Mapping[str, int]:
+        """Return idle units by the service that they hold ready."""
+        return {}
+
+    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
+        """Do what the policy says at `now` ms. Returns what the node can carry out now: shrinks first.
 
         Raises:
             ValueError: the policy gave units that are not free or not an allowed size.
         """
-        granted = []
-        for action, units in policy.decide(now, self.free(now), self.running.values(), self.queue.actions):
+        running, queue = self.running.values(), self.queue.actions
+        for action, units in policy.decide(now, self.free(now), running, queue, self.warm()):
             self._check_fits(now, action, units)
-            self.dequeue(action)
-            node = self.pick_node()
-            self.start(now, action, node, units)
-            granted.append((action, node, units))
+            if action.id in self.running:
+                self._resize(now, action.id, units)
+                self.delivery.resize(action.id, self.name, units)
+            else:
+                self._unqueue(action)
+                node = self.pick_node()
+                self.start(now, action, node, units)
+                self.delivery.start(action.id, node, units)
         self.changed = False
-        return granted
+        self._look = policy.look(now, self.free(now), running, queue)
+        return self.delivery.ready(self.capacity[self.key])
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
         """Book a fresh grant; a provider also spends tokens on it."""
@@ -144,17 +188,42 @@ class Domain:
         assert waiting == sorted(waiting, key=order), f"domain {self.name}: the queue is out of order"
         minimum = sum(action.sizes[0] for action in waiting)
         assert self.queued_units == minimum, f"domain {self.name}: queued_units={self.queued_units}, not {minimum}"
-        both = {action.id for action in waiting} & self.running.keys()
+        self.delivery.validate({name: hold.units[self.key] for name, hold in self.running.items()})
+        both = {action.id for action in self.waiting()} & self.running.keys()
         assert not both, f"domain {self.name}: {sorted(both)} wait and run"
 
     def reserved(self, name: str) -> int:
         """Return how much of a resource is held by other things than actions."""
         return 0
 
+    def _unqueue(self, action: Action) -> None:
+        self.queue.remove(action)
+        self.queued_units -= action.sizes[0]
+        self.changed = True
+
+    def _charge(self, charge: Mapping[str, int], sign: int) -> None:
+        for name, amount in charge.items():
+            if name in self.used:
+                self.used[name] += sign * amount
+        self.changed = True
+
+    def _resize(self, now: int, action: str, units: int) -> None:
+        hold = self.running[action]
+        self._charge({self.key: units - hold.units[self.key]}, 1)
+        rank = rank_of(hold.action, units) if hold.action is not None else hold.rank
+        self.running[action] = replace(
+            hold, end=now + hold.left(now, rank), units={**hold.units, self.key: units}, rank=rank, resized=now
+        )
+
     def _check_fits(self, now: int, action: Action, units: int) -> None:
-        charge, free = {**action.demand, self.key: units}, self.free(now)
-        if units not in action.sizes or any(amount > free.get(name, 0) for name, amount in charge.items()):
+        free = self.free(now)
+        hold = self.running.get(action.id)
+        charge = {**action.demand, self.key: units}
+        if hold is not None:
+            charge = {self.key: units - hold.units[self.key]}
+        rigid = hold is not None and not hold.gains
+        if units not in action.sizes or rigid or any(amount > free.get(name, 0) for name, amount in charge.items()):
             raise ValueError(
-                f"the policy gave action {action.id} {units} units on {self.name}, where {in_words(free)} is free"
-                f" and its sizes are {action.sizes}: this policy is broken"
+                f"the policy gave action {action.id} {units} units on {self.name}, where {in_words(free)} is free,"
+                f" its sizes are {action.sizes} and it {'runs' if hold is not None else 'waits'}: this policy is broken"
             )

@@ -24,14 +24,16 @@ class Objective:
         now: ms.
         group: candidates, their budget and who waits behind them.
         running: what holds units now.
+        waiting_units: what a waiting action may take in the simulated queue; 0 is its smallest size.
     """
 
-    def __init__(self, now: int, group: Group, running: Iterable[Running]) -> None:
+    def __init__(self, now: int, group: Group, running: Iterable[Running], waiting_units: int = 0) -> None:
         self.arrangement = Arrangement(group.members, group.budget)
         self._now = now
         self._group = group
+        self._waiting_units = waiting_units
         self._arrivals = [0, *accumulate(member.arrival for member in group.members)]
-        self._busy = [(hold.end, hold.units[group.key]) for hold in running if hold.units.get(group.key)]
+        self.busy = [(hold.end, hold.units[group.key]) for hold in running if hold.units.get(group.key)]
 
     def __call__(self, kept: int) -> int | None:
         """Return the objective with the first `kept` candidates started now, or None if somebody could never start."""
@@ -41,20 +43,21 @@ class Objective:
             (now + member.durations[member.sizes.index(given)], given)
             for member, given in zip(group.members, units, strict=False)
         ]
-        waiting = waiting_act(now, group.budget - sum(units), self._busy + started, group.members[kept:] + group.later)
+        rest = group.members[kept:] + group.later
+        waiting = waiting_act(now, group.budget - sum(units), self.busy + started, rest, self._waiting_units)
         if waiting is None:
             return None
         return kept * now + self.arrangement.total(kept) - self._arrivals[kept] + waiting
 
 
-def keep(objective: Callable[[int], int | None], count: int) -> int:
-    """Return how many of `count` candidates to keep; at least one.
+def keep(objective: Callable[[int], int | None], count: int, least: int = 1) -> int:
+    """Return how many of `count` candidates to keep; at least `least`.
 
     Drops from the end while the objective strictly falls and stops at the first step at which it does not.
     """
     best, kept, step, evaluations = objective(count), count, 1, 1
-    while kept > 1:
-        fewer = max(1, kept - step)
+    while kept > least:
+        fewer = max(least, kept - step)
         value = objective(fewer)
         if value is None or (best is not None and value >= best):
             break

@@ -9,6 +9,7 @@ from scheduler.core.candidates import Group, groups
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
 from scheduler.core.eviction import Objective, keep
+from scheduler.core.rigid import NOTHING, RigidPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +42,37 @@ class GroupDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class PaperPolicy:
+class PaperPolicy(RigidPolicy):
     """The paper's decision, sizes fixed for an action's life.
+
+    The paper leaves open what the waiting actions are taken to get, and whether one candidate must stay. As "paper"
+    they get their smallest size and one must; as "paper_wait", the kinder reading, they take the units they find, up
+    to `waiting_units`, and all candidates may be evicted while something runs.
 
     Args:
         depth: how many waiting actions behind the candidates count in the objective.
+        waiting_units: what a waiting action may take in the simulated queue; 0 is its smallest size.
+        evict_all: whether all candidates may be evicted.
     """
 
     depth: int = 16
+    waiting_units: int = 0
+    evict_all: bool = False
 
     def decide(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
+        self,
+        now: int,
+        free: Mapping[str, int],
+        running: Collection[Running],
+        queue: Sequence[Action],
+        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return the actions to start now with their units of the key resource, in queue order."""
         started: list[tuple[Action, int]] = []
         split = groups(queue, free, self.depth)
         for group in split:
-            objective = Objective(now, group, running)
-            kept = _kept(objective, group)
+            objective = Objective(now, group, running, self.waiting_units)
+            kept = self._kept(objective, group)
             started += zip(group.members[:kept], objective.arrangement.units(kept), strict=True)
         if len(split) > 1:
             place = {action.id: position for position, action in enumerate(queue)}
@@ -69,18 +83,22 @@ class PaperPolicy:
         self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
     ) -> list[GroupDecision]:
         """Return the decision of `decide` with the figures behind it, one row per key resource."""
-        return [_explain(group, Objective(now, group, running)) for group in groups(queue, free, self.depth)]
+        rows = []
+        for group in groups(queue, free, self.depth):
+            objective = Objective(now, group, running, self.waiting_units)
+            rows.append(_explain(group, objective, self._kept(objective, group)))
+        return rows
+
+    def _kept(self, objective: Objective, group: Group) -> int:
+        # A fixed-size candidate that is dropped starts at once in the simulated queue, at the same size: nothing falls.
+        if not objective.arrangement.elastic:
+            return len(group.members)
+        return keep(objective, len(group.members), 0 if self.evict_all and objective.busy else 1)
 
 
-def _kept(objective: Objective, group: Group) -> int:
-    # A fixed-size candidate that is dropped starts at once in the simulated queue, at the same size: nothing falls.
-    return keep(objective, len(group.members)) if objective.arrangement.elastic else len(group.members)
-
-
-def _explain(group: Group, objective: Objective) -> GroupDecision:
+def _explain(group: Group, objective: Objective, kept: int) -> GroupDecision:
     ids = tuple(member.id for member in group.members)
     lengths = range(1, len(ids) + 1)
-    kept = _kept(objective, group)
     values = {length: objective(length) for length in lengths}
     return GroupDecision(
         key=group.key,
@@ -92,5 +110,5 @@ def _explain(group: Group, objective: Objective) -> GroupDecision:
         kept=kept,
         evicted=ids[kept:],
         alloc=dict(zip(ids, objective.arrangement.units(kept), strict=False)),
-        objective=values[kept],
+        objective=objective(kept),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from scheduler.core.api_pool import ApiPool
 from scheduler.core.cpu import CpuNode
 from scheduler.core.domain import CPU, GPU, MEMORY, Domain
-from scheduler.core.events import Action, NodeJoined, Reject, Restored
+from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
 from scheduler.core.gpu import GpuNode
 from scheduler.core.pool import NodePool, Pool, foreign, kind_of
 from scheduler.core.trajectories import Trajectories, Trajectory
@@ -17,10 +18,14 @@ from scheduler.core.waiting import Waiter, WaitingRoom, check
 
 
 class Placement:
-    """The pools, the trajectories, who waits and who holds a grant."""
+    """The pools, the trajectories, who waits and who holds a grant.
 
-    def __init__(self) -> None:
-        self.cpu = NodePool(CPU, (CPU, MEMORY), CpuNode)
+    Args:
+        instant_resize: nodes carry out a Resize without delay.
+    """
+
+    def __init__(self, instant_resize: bool = False) -> None:
+        self.cpu = NodePool(CPU, (CPU, MEMORY), partial(CpuNode, instant_resize=instant_resize))
         self.gpu = NodePool(GPU, (GPU,), GpuNode)
         self.api = ApiPool()
         self._pools: dict[str, Pool] = {"cpu": self.cpu, "gpu": self.gpu, "api": self.api}
@@ -70,6 +75,13 @@ class Placement:
         if domain is not None:
             domain.release(action)
 
+    def resized(self, event: Resized) -> None:
+        """Take in what an action holds now. One that holds nothing is ignored."""
+        if event.action in self._restoring:
+            self._restoring[event.action] = replace(self._restoring[event.action], units=event.units)
+        elif event.action in self.grants:
+            self.grants[event.action].confirm(event.at, event.action, event.units)
+
     def seat(self, trajectory: str) -> list[Reject]:
         """Queue everybody who waits for a sandbox that is ready. Returns the refusals."""
         return self._place_all(self.room.of(trajectory))
@@ -112,10 +124,12 @@ class Placement:
         self.api.validate()
         self.trajectories.validate()
         seated = {waiter.action.id: waiter.domain.name for waiter in self.room if waiter.domain is not None}
-        queued = {action.id: domain.name for domain in self.domains() for action in domain.queue}
+        queued = {
+            action.id: domain.name for domain in self.domains() for action in [*domain.held_back(), *domain.waiting()]
+        }
         assert seated == queued, f"waiting room: {seated.items() ^ queued.items()} are in one book only"
         granted = {action: domain.name for action, domain in self.grants.items()}
-        running = {action: domain.name for domain in self.domains() for action in domain.running}
+        running = {action: domain.name for domain in self.domains() for action in domain.granted()}
         assert granted == running, f"grants: {granted.items() ^ running.items()} are in one book only"
         both = [waiter.action.id for waiter in self.room if waiter.action.id in self.grants]
         assert not both, f"waiting room: {both} hold a grant already"
@@ -167,7 +181,7 @@ class Placement:
             kind = kind_of(event.action)
             domain = self._pools[kind].domain_at(event.node, event.action) if kind is not None else None
             if domain is not None:
-                domain.hold(event.at, _charged(event.action), event.node, event.units)
+                domain.restore(event.at, _charged(event.action), event.node, event.units)
                 self.grants[name] = domain
                 del self._restoring[name]
 

@@ -7,38 +7,78 @@ from typing import Protocol
 
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
+from scheduler.core.fixed import FixedPolicy
+from scheduler.core.live import LivePolicy
 from scheduler.core.paper import PaperPolicy
+from scheduler.core.residency import ResidencyPolicy
+from scheduler.core.rigid import EQUAL, NOTHING
+from scheduler.core.utilisation import UtilisationPolicy
+from scheduler.core.wait_or_start import WaitOrStartPolicy
 
 
 class Policy(Protocol):
-    """Decides which waiting actions of one domain start now, and with how many units."""
+    """Decides which waiting actions of one domain start now, with how many units, and who runs on with other units."""
 
     def decide(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
+        self,
+        now: int,
+        free: Mapping[str, int],
+        running: Collection[Running],
+        queue: Sequence[Action],
+        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
-        """Return (action, units of its key resource) in queue order.
+        """Return (action, units of its key resource), to be carried out in that order.
 
-        Whenever the head of the queue fits `free`, at least one action must start: nothing else would wake the
-        domain up again.
+        A waiting action starts; a running one, which must have `gains`, goes on with those units. Each row must fit
+        what the rows before it leave free. Whenever the head of the queue fits `free`, something must run afterwards:
+        nothing else would wake the domain up again.
 
         Args:
             now: ms.
             free: what nobody holds, by resource.
             running: what holds units.
             queue: waiting actions, first to be served first.
+            warm: idle units of the key resource by the service that they hold ready.
+        """
+
+    def look(
+        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
+    ) -> int | None:
+        """Return the ms, after `now`, at which a decision could differ although nothing happened; None if never.
+
+        Args:
+            now: ms of the last decision.
+            free: what is free after it.
+            running: what holds units after it.
+            queue: who waits after it.
         """
 
 
-#: Name to a constructor that takes `depth`, the number of waiting actions a decision may look at.
-POLICIES: dict[str, Callable[[int], Policy]] = {
-    "paper": PaperPolicy,
+#: Name to a constructor. It takes `depth`, the number of waiting actions a decision may look at, and the jobs' weights.
+POLICIES: dict[str, Callable[[int, Mapping[str, int]], Policy]] = {
+    "paper": lambda depth, _: PaperPolicy(depth),
+    "paper_wait": lambda depth, _: PaperPolicy(depth, waiting_units=8, evict_all=True),
+    "live": LivePolicy,
+    "min": lambda *_: FixedPolicy(),
+    "utilisation": lambda *_: UtilisationPolicy(),
+    "residency": lambda *_: ResidencyPolicy(),
+    "wait_or_start": lambda *_: WaitOrStartPolicy(),
 }
 
 
-def make_policy(name: str, depth: int) -> Policy:
-    """Return the policy of that name. Raises ValueError if there is none, or `depth` is negative."""
-    if name not in POLICIES:
-        raise ValueError(f"there is no scheduling policy {name!r}: choose {' or '.join(sorted(POLICIES))}")
+def make_policy(name: str, depth: int, weights: Mapping[str, int] = EQUAL) -> Policy:
+    """Return the policy of that name, one of POLICIES or "fixed:N".
+
+    Raises:
+        ValueError: there is none, `depth` is negative, or a weight is not positive.
+    """
     if depth < 0:
         raise ValueError(f"a policy cannot look {depth} actions deep: depth must be 0 or more")
-    return POLICIES[name](depth)
+    if any(weight <= 0 for weight in weights.values()):
+        raise ValueError(f"the weights of jobs must be positive, not {dict(weights)}")
+    fixed, _, units = name.partition(":")
+    if fixed == "fixed" and units.isdecimal() and int(units) > 0:
+        return FixedPolicy(int(units))
+    if name not in POLICIES:
+        raise ValueError(f"there is no scheduling policy {name!r}: choose fixed:N or {' or '.join(sorted(POLICIES))}")
+    return POLICIES[name](depth, weights)

@@ -79,7 +79,7 @@ class NodePool(Generic[D]):
     def lose(self, node: str) -> list[str]:
         """Remove a node, if it is here. Returns the actions that held units there."""
         lost = self.nodes.pop(node, None)
-        return [] if lost is None else list(lost.running)
+        return [] if lost is None else lost.granted()
 
     def domain_at(self, node: str, action: Action) -> D | None:
         """Return the node if it is present."""

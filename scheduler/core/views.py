@@ -49,7 +49,7 @@ def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[Waitin
     rows = [
         WaitingAction(action.id, domain.name, position)
         for domain in domains
-        for position, action in enumerate(domain.queue, 1)
+        for position, action in enumerate([*domain.held_back(), *domain.waiting()], 1)
     ]
     aside = sorted((waiter.action for waiter in room if waiter.domain is None), key=order)
     return rows + [WaitingAction(action.id, None, position) for position, action in enumerate(aside, 1)]
@@ -61,6 +61,6 @@ def holdings(domain: Domain) -> Holdings:
         domain=domain.name,
         capacity=dict(domain.capacity),
         granted=dict(domain.used),
-        running=len(domain.running),
-        waiting=len(domain.queue),
+        running=len(domain.granted()),
+        waiting=len(domain.held_back()) + len(domain.waiting()),
     )

@@ -291,7 +291,9 @@ def test_a_contradictory_action_is_refused_and_changes_nothing(change: dict[str,
 
 
 def test_an_unknown_policy_or_depth_is_refused() -> None:
-    with pytest.raises(ValueError, match="no scheduling policy 'luck': choose paper"):
+    with pytest.raises(
+        ValueError, match="no scheduling policy 'luck': choose fixed:N or live or min or paper or paper_wait"
+    ):
         Admission(policy="luck")
     with pytest.raises(ValueError, match="depth must be 0 or more"):
         Admission(depth=-1)
@@ -299,7 +301,7 @@ def test_an_unknown_policy_or_depth_is_refused() -> None:
 
 def test_a_policy_that_gives_too_much_is_stopped() -> None:
     class Greedy:
-        def decide(self, now: int, free: object, running: object, queue: object) -> list[tuple[object, int]]:
+        def decide(self, *scene: object) -> list[tuple[object, int]]:
             return [(action("a1", sizes=(1, 9)), 9)]
 
     domain = Domain("n", "cpu", {"cpu": 4})

@@ -1,0 +1,28 @@
+"""What policies have in common that never resize and never wait for a moment: nothing changes by time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+from scheduler.core.completion import Running
+from scheduler.core.events import Action
+
+#: No idle units are warm.
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+#: All jobs have the same weight.
+EQUAL: Mapping[str, int] = MappingProxyType({})
+
+
+class RigidPolicy:
+    """Base of policies whose decisions change only when something happens."""
+
+    __slots__ = ()
+
+    def look(
+        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
+    ) -> int | None:
+        """Return None: time alone changes nothing."""
+        return None
