@@ -88,7 +88,6 @@ class Engine:
                 f"{len(self._executions)} actions of workload {self._workload.name} wait for ever, among them"
                 f" {next(iter(self._executions), '?')}: the policy is broken"
             )
-        self._outcome.step = self._agenda.now
         self._outcome.page_ins = self._machines.page_ins
         self._outcome.refused = self._machines.refused
         return self._outcome
@@ -143,6 +142,7 @@ class Engine:
             return
         if plan.memory is not None:
             self._feed(TrajectoryClosed(now, plan.id))
+        self._outcome.step = now
         self._open_next(now)
 
     def _submit(self, place: int) -> None:

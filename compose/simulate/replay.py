@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from compose.simulate.cluster import Cluster, CpuNodes, GpuNodes, Provider
 from compose.simulate.work import Plan, Turn, Work, Workload
 from scheduler.core.admission import Admission
-from scheduler.core.domain import CPU, GPU, MEMORY, expected_duration
+from scheduler.core.domain import CPU, GPU, MEMORY
 from scheduler.core.events import Action, Grant, NodeJoined, Released, Submitted, TrajectoryOpened
 from scheduler.record import Lead, Step
 
@@ -68,7 +68,7 @@ class _Ran:
         """Return what it was, with its durations scaled to what it really took at the size it had."""
         action = self.action
         took = max(1, self.ended - (self.granted or 0))
-        declared = expected_duration(action, self.units)
+        declared = action.durations[0 if action.light else action.sizes.index(self.units)]
         return Work(
             task=action.key,
             key=action.key,
