@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
@@ -58,43 +60,50 @@ class Lead:
     steps: list[Step] = field(default_factory=list)
 
 
+@contextmanager
+def open_record(path: Path) -> Iterator[FileIO]:
+    """Open a file to append records to. Raises ConfigurationError if it cannot be written."""
+    try:
+        file = path.open("ab", buffering=0)
+    except OSError as error:
+        raise ConfigurationError(f"cannot record events in {path}: {error.strerror}") from None
+    with file:
+        yield file
+
+
 class RecordedAdmission(Admission):
-    """A core that writes down every event and its decisions; each line reaches the file before the next event.
+    """A core that writes down every event and its decisions; each line is in the file before the next event.
 
     When the file can take no more, recording ends and scheduling goes on.
 
     Args:
-        file: to append to.
+        file: from `open_record`.
         policy: as of Admission.
         depth: as of Admission.
         gpu_policy: as of Admission.
-
-    Raises:
-        ConfigurationError: the file cannot be written.
     """
 
-    def __init__(self, file: Path, policy: str, depth: int, *, gpu_policy: str) -> None:
+    def __init__(self, file: FileIO, policy: str, depth: int, *, gpu_policy: str) -> None:
         super().__init__(policy, depth, gpu_policy=gpu_policy)
-        try:
-            self._file: TextIO | None = file.open("a", encoding="utf-8", buffering=1)
-        except OSError as error:
-            raise ConfigurationError(f"cannot record events in {file}: {error.strerror}") from None
+        self._file = file
+        self._full = False
         self._write({"format": FORMAT, "policy": policy, "depth": depth, "gpu_policy": gpu_policy})
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one event, write it down, and return everything that follows from it."""
         decisions = super().handle(event)
-        self._write(_encoded(event) | {"decisions": [_encoded(decision) for decision in decisions]})
+        if not self._full:
+            self._write(_encoded(event) | {"decisions": [_encoded(decision) for decision in decisions]})
         return decisions
 
     def _write(self, row: dict[str, Any]) -> None:
-        if self._file is None:
-            return
+        line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
         try:
-            self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
-        except OSError as error:
-            logger.warning("recording to %s ends: %s", self._file.name, error)
-            self._file = None
+            self._full = self._file.write(line) != len(line)
+        except OSError:
+            self._full = True
+        if self._full:
+            logger.warning("recording events ends: %s can take no more", self._file.name)
 
 
 def read_record(file: Path) -> list[Lead]:

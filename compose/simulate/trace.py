@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from compose.simulate.work import Plan, Turn, Work, Workload, ms
 from compose.simulate.workloads.draws import amdahl
@@ -19,7 +19,13 @@ def _split(text: object) -> object:
     return text.split("|") if isinstance(text, str) else text
 
 
-Sizes = Annotated[tuple[int, ...], BeforeValidator(_split), Field(min_length=1)]
+def _rising(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if sizes[0] < 1 or any(small >= large for small, large in pairwise(sizes)):
+        raise ValueError("sizes must rise from 1 or more")
+    return sizes
+
+
+Sizes = Annotated[tuple[int, ...], Field(min_length=1), BeforeValidator(_split), AfterValidator(_rising)]
 
 
 class TraceRow(BaseModel):
