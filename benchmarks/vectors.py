@@ -1,7 +1,7 @@
-"""Recompute decision vectors with policy "paper" and compare: `python -m benchmarks.vectors FILE`.
+"""Recompute decision vectors and compare: `python -m benchmarks.vectors FILE`.
 
-Without a file, the few that are packaged are used. The file format is "tangram-scheduling-vectors/1": instances with
-`free`, `running`, `queue`, `now`, `depth`, and what is expected of each.
+Without a file, the few that are packaged are used. There are two file formats, one for policy "paper" and one for
+"live": instances with `free`, `running`, `queue`, `now`, and what is expected of each.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Any
 
 import click
 
+from benchmarks import live_vectors, paper_vectors
 from benchmarks.machine import machine
-from scheduler.core.candidates import candidates
-from scheduler.core.completion import Running
-from scheduler.core.events import Action
-from scheduler.core.paper import GroupDecision, PaperPolicy
 from tangram_tasks.errors import ConfigurationError
 
 PACKAGED = Path(__file__).with_name("decision_vectors.json")
-FORMAT = "tangram-scheduling-vectors/1"
+PACKAGED_LIVE = Path(__file__).with_name("live_decision_vectors.json")
+FORMATS = {
+    "tangram-scheduling-vectors/1": paper_vectors.differences,
+    "tangram-live-vectors/1": live_vectors.differences,
+}
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -34,32 +35,17 @@ def load(path: Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise ConfigurationError(f"the vectors file {path} is not JSON: {error}") from None
     found = document.get("format") if isinstance(document, dict) else None
-    if found != FORMAT:
-        raise ConfigurationError(f"{path} has format {found!r}, not {FORMAT!r}")
+    if found not in FORMATS:
+        raise ConfigurationError(f"{path} has format {found!r}, not {' or '.join(map(repr, FORMATS))}")
     instances = document.get("instances")
     if not isinstance(instances, list):
         raise ConfigurationError(f"the vectors file {path} has no list of instances")
-    return instances
+    return [{**instance, "format": found} for instance in instances]
 
 
 def differences(instance: dict[str, Any]) -> list[str]:
     """Return in words where our decision of one instance differs from the expected one."""
-    now, free = instance["now"], instance["free"]
-    running = [Running(row["end"], row["units"]) for row in instance["running"]]
-    queue = [_action(row, place) for place, row in enumerate(instance["queue"])]
-    policy = PaperPolicy(instance["depth"])
-    expect = instance["expect"]
-    found = {
-        "candidates": [int(action.id) for action in candidates(queue, free)],
-        "decision": {action.id: units for action, units in policy.decide(now, free, running, queue)},
-    }
-    wrong = [f"{name} is {found[name]}, not {expect[name]}" for name in found if found[name] != expect[name]]
-    groups = {group.key: group for group in policy.explain(now, free, running, queue)}
-    if groups.keys() != expect["groups"].keys():
-        return [*wrong, f"the groups are {sorted(groups)}, not {sorted(expect['groups'])}"]
-    for key, group in groups.items():
-        wrong += _group_differences(group, expect["groups"][key])
-    return wrong
+    return FORMATS[instance["format"]](instance)
 
 
 def compare(instances: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -69,7 +55,7 @@ def compare(instances: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 def run() -> dict[str, Any]:
     """Compare the packaged vectors; for `python -m benchmarks`."""
-    instances = load(PACKAGED)
+    instances = load(PACKAGED) + load(PACKAGED_LIVE)
     wrong = compare(instances)
     return {
         "name": "vectors",
@@ -84,41 +70,12 @@ def run() -> dict[str, Any]:
     }
 
 
-def _action(row: dict[str, Any], place: int) -> Action:
-    return Action(
-        id=str(row["id"]),
-        seq=place,
-        arrival=row["arrival"],
-        demand=row["demand"],
-        key=row["key"],
-        sizes=tuple(row["sizes"]),
-        durations=tuple(row["durations"]),
-    )
-
-
-def _group_differences(group: GroupDecision, expect: dict[str, Any]) -> list[str]:
-    found = {
-        "members": [int(name) for name in group.members],
-        "later": [int(name) for name in group.later],
-        "budget": group.budget,
-        "dp_total_by_prefix": list(group.dp_total_by_prefix),
-        "objective_by_kept": {str(kept): value for kept, value in group.objective_by_kept.items()},
-        "kept": group.kept,
-        "evicted": [int(name) for name in group.evicted],
-        "alloc": group.alloc,
-        "objective": group.objective,
-    }
-    return [
-        f"{group.key} {name} is {value}, not {expect[name]}" for name, value in found.items() if value != expect[name]
-    ]
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison. Returns 0 if all are equal, 1 if some differ, 2 if the file is no vectors file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vectors", description=__doc__)
-    parser.add_argument("file", type=Path, nargs="?", default=PACKAGED, help="a vectors file in JSON")
+    parser.add_argument("file", type=Path, nargs="*", default=[PACKAGED, PACKAGED_LIVE], help="a vectors file in JSON")
     try:
-        instances = load(parser.parse_args(arguments).file)
+        instances = [instance for file in parser.parse_args(arguments).file for instance in load(file)]
     except ConfigurationError as error:
         click.echo(f"error: {error}", err=True)
         return 2

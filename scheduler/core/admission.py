@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -77,19 +77,24 @@ class Admission:
         self._now = 0
 
     def handle(self, event: Event) -> list[Decision]:
-        """Take in one event and return everything that follows from it.
+        """Take in one event and return everything that follows from it; see `handle_all`."""
+        return self.handle_all([event])
+
+    def handle_all(self, events: Iterable[Event]) -> list[Decision]:
+        """Take in events that arrived together, and return everything that follows from them, decided once.
 
         An event dated before an earlier one counts as simultaneous with it: a clock that was set back gives no
         tokens away. Unknown ids in Released, Resized, Cancelled, SandboxReady, TrajectoryClosed and NodeLost, and known
         ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
-            ValueError: an action's fields contradict each other; nothing has changed then.
+            ValueError: an action's fields contradict each other; that event and those behind it have changed nothing.
         """
-        self._now = max(self._now, event.at)
-        if event.at < self._now:
-            event = replace(event, at=self._now)
-        decisions = self._take_in(event)
+        decisions: list[Decision] = []
+        for event in events:
+            self._now = max(self._now, event.at)
+            current = event if event.at == self._now else replace(event, at=self._now)
+            decisions += self._take_in(current)
         decisions += [self._too_late(waiter) for waiter in self._places.room.expired(self._now)]
         decisions += [OpenSandbox(trajectory, node) for trajectory, node in self._places.trajectories.place()]
         decisions += self._grant()
@@ -149,7 +154,7 @@ class Admission:
         match event:
             case TrajectoryOpened():
                 places.trajectories.open(name, event.memory)
-                return self._refuse_sandboxes()
+                return self._refuse_sandboxes(name)
             case TrajectoryRestored():
                 places.trajectories.restore(name, event.memory, event.node, event.ready)
             case SandboxReady():
@@ -166,9 +171,9 @@ class Admission:
                 assert_never(event)
         return []
 
-    def _refuse_sandboxes(self) -> list[Decision]:
+    def _refuse_sandboxes(self, only: str | None = None) -> list[Decision]:
         decisions: list[Decision] = []
-        for trajectory, why in self._places.trajectories.impossible():
+        for trajectory, why in self._places.trajectories.impossible(only):
             self._places.trajectories.close(trajectory)
             decisions += [RefuseSandbox(trajectory, why), *self._places.abandon(trajectory, why)]
         return decisions

@@ -85,10 +85,6 @@ class ApiProvider(Domain):
         """Return the node with the fewest actions in flight, of those that offer this provider."""
         return min(self._offering, key=self._load.__getitem__)
 
-    def due(self, now: int) -> bool:
-        """Whether something happened, or enough tokens have come back."""
-        return super().due(now) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
-
     def wake(self) -> int | None:
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None
@@ -103,6 +99,10 @@ class ApiProvider(Domain):
         """Raise AssertionError if the books do not add up."""
         super().validate()
         assert self.callers.keys() == self.running.keys(), f"domain {self.name}: its callers are not who runs"
+
+    def _stale(self, now: int) -> bool:
+        """Whether something happened, or enough tokens have come back."""
+        return super()._stale(now) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
 
     def _next_refill(self, now: int) -> int | None:
         if not self.queue or self._bucket is None or not self.offered:

@@ -10,6 +10,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from scheduler.core.events import Action
@@ -38,13 +39,14 @@ class Running:
     gains: tuple[int, ...] = ()
     resized: int | None = None
 
-    def left(self, now: int, rank: int) -> int:
-        """Return the expected ms it still needs from `now` on at another of its sizes; overdue ones need a little."""
-        left = self.end - now if self.end > now else OVERDUE
-        if self.action is None or rank == self.rank:
-            return left
-        durations = self.action.durations
-        return left * durations[rank] // durations[self.rank]
+    def left(self, now: int) -> int:
+        """Return the expected ms it still needs from `now` on; an overdue one needs a little."""
+        return self.end - now if self.end > now else OVERDUE
+
+    def left_by_size(self, now: int, action: Action) -> tuple[int, ...]:
+        """Return the expected ms that `action`, which this is, would still need at each of its sizes."""
+        left, current = self.left(now), action.durations[self.rank]
+        return tuple([left * duration // current for duration in action.durations])
 
 
 def held(running: Iterable[Running], key: str) -> int:
@@ -58,8 +60,13 @@ def gains(action: Action) -> tuple[int, ...]:
     For sizes s and durations d: (d[k] - d[k+1]) / (d[k+1] * (s[k+1] - s[k])). It needs no estimate of the remaining
     time, only the shape of the curve.
     """
-    steps = zip(pairwise(action.durations), pairwise(action.sizes), strict=True)
-    return tuple((slow - fast) * 10**6 // (fast * (large - small)) for (slow, fast), (small, large) in steps)
+    return _gains(action.sizes, action.durations)
+
+
+@lru_cache(maxsize=4096)  # each action is asked twice: when it is admitted, and when it is booked
+def _gains(sizes: tuple[int, ...], durations: tuple[int, ...]) -> tuple[int, ...]:
+    steps = zip(pairwise(durations), pairwise(sizes), strict=True)
+    return tuple([(slow - fast) * 10**6 // (fast * (large - small)) for (slow, fast), (small, large) in steps])
 
 
 def waiting_act(

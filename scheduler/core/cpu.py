@@ -52,10 +52,6 @@ class CpuNode(Domain):
         """Return who queues here, light ones last."""
         return [*self.queue, *self.lane.queue]
 
-    def due(self, now: int) -> bool:
-        """Whether a decision at `now` ms could differ from the last one."""
-        return super().due(now) or (self.changed and len(self.lane.queue) > 0)
-
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action has `units` of cpu, or a light slot."""
         super().hold(now, action, node, units)
@@ -108,6 +104,10 @@ class CpuNode(Domain):
     def reserved(self, name: str) -> int:
         """Return the MiB that sandboxes hold."""
         return sum(self.sandboxes.values()) if name == MEMORY else 0
+
+    def _stale(self, now: int) -> bool:
+        """Whether a decision at `now` ms could differ from the last one."""
+        return super()._stale(now) or (self.changed and len(self.lane.queue) > 0)
 
     def _unqueue(self, action: Action) -> None:
         if action.light:

@@ -30,6 +30,11 @@ class Delivery:
         self._open: dict[str, str] = {}
         self._total = 0
 
+    @property
+    def pending(self) -> bool:
+        """Whether something may be ready."""
+        return bool(self._open)
+
     def settled(self, action: str, units: int) -> None:
         """Note that an action holds its units on the node already (a restored grant)."""
         self._decided[action] = units

@@ -136,15 +136,14 @@ class Domain:
         if not self.delivery.confirm(action, units):
             self._resize(now, action, units)
             self.running[action] = replace(self.running[action], gains=())
-        self.changed = True
 
     def pick_node(self) -> str:
         """Return the node on which the next action of this domain starts."""
         return self.name
 
     def due(self, now: int) -> bool:
-        """Whether a decision at `now` ms could differ from the last one."""
-        return (self.changed and bool(self.queue or self.running)) or (self._look is not None and now >= self._look)
+        """Whether there is something to decide or to deliver at `now` ms."""
+        return self.delivery.pending or self._stale(now)
 
     def wake(self) -> int | None:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""
@@ -160,6 +159,11 @@ class Domain:
         Raises:
             ValueError: the policy gave units that are not free or not an allowed size.
         """
+        if self._stale(now):
+            self._apply(now, policy)
+        return self.delivery.ready(self.capacity[self.key])
+
+    def _apply(self, now: int, policy: Policy) -> None:
         running, queue = self.running.values(), self.queue.actions
         for action, units in policy.decide(now, self.free(now), running, queue, self.warm()):
             self._check_fits(now, action, units)
@@ -173,7 +177,6 @@ class Domain:
                 self.delivery.start(action.id, node, units)
         self.changed = False
         self._look = policy.look(now, self.free(now), running, queue)
-        return self.delivery.ready(self.capacity[self.key])
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
         """Book a fresh grant; a provider also spends tokens on it."""
@@ -196,6 +199,10 @@ class Domain:
         """Return how much of a resource is held by other things than actions."""
         return 0
 
+    def _stale(self, now: int) -> bool:
+        """Whether a decision at `now` ms could differ from the last one."""
+        return (self.changed and bool(self.queue or self.running)) or (self._look is not None and now >= self._look)
+
     def _unqueue(self, action: Action) -> None:
         self.queue.remove(action)
         self.queued_units -= action.sizes[0]
@@ -210,10 +217,12 @@ class Domain:
     def _resize(self, now: int, action: str, units: int) -> None:
         hold = self.running[action]
         self._charge({self.key: units - hold.units[self.key]}, 1)
-        rank = rank_of(hold.action, units) if hold.action is not None else hold.rank
-        self.running[action] = replace(
-            hold, end=now + hold.left(now, rank), units={**hold.units, self.key: units}, rank=rank, resized=now
-        )
+        rank, left = hold.rank, hold.left(now)
+        if hold.action is not None:
+            rank = rank_of(hold.action, units)
+            left = hold.left_by_size(now, hold.action)[rank]
+        charge = {**hold.units, self.key: units}
+        self.running[action] = replace(hold, end=now + left, units=charge, rank=rank, resized=now)
 
     def _check_fits(self, now: int, action: Action, units: int) -> None:
         free = self.free(now)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
-from scheduler.core.completion import OVERDUE, Running, gains
+from scheduler.core.completion import Running, gains
 from scheduler.core.events import Action
-from scheduler.core.gate import Gate, Occupant
+from scheduler.core.gate import Gate, Occupant, keeps_size
 from scheduler.core.ladder import Ladder, Rung
 from scheduler.core.rigid import EQUAL, NOTHING
 
@@ -24,6 +24,8 @@ PATIENCE = 10_000
 
 #: How many such actions one decision looks past.
 LOOK_PAST = 64
+#: Waiting actions among which other jobs are looked for.
+AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,22 @@ class LivePolicy:
         warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return shrinks, starts in queue order, and grows."""
-        key = next((hold.action.key for hold in running if hold.action is not None), queue[0].key if queue else "")
-        if not key:
-            return []
-        movable = [hold for hold in running if hold.gains]
-        ladder = Ladder(free.get(key, 0), _levels(running, key), self.weights)
-        for hold in movable:
-            ladder.add(_rung(hold, voluntary=hold.resized is None or now - hold.resized >= self.spacing))
-        starts = self._admit(ladder, self._gate(now, free, running, queue, key))
+        key = _key(running, queue)
+        movable = [(hold, hold.action) for hold in running if hold.gains and hold.action is not None]
+        ladder = Ladder(free.get(key, 0), _levels(running, queue, key), self.weights)
+        for hold, action in movable:
+            voluntary = hold.resized is None or now - hold.resized >= self.spacing
+            ladder.add(Rung(action, hold.gains, hold.rank, voluntary))
+        starts = self._admit(ladder, self.explain(now, free, running, queue)) if queue else []
         ladder.settle()
-        moves = [(hold, ladder.rungs[hold.action.id].units) for hold in movable if hold.action is not None]
+        rungs = ladder.rungs
+        moves = [
+            (hold, action, rungs[action.id].rank) for hold, action in movable if rungs[action.id].rank != hold.rank
+        ]
         return [
-            *((hold.action, units) for hold, units in moves if hold.action and units < hold.units[key]),
-            *(
-                (action, ladder.rungs[action.id].units if action.id in ladder.rungs else units)
-                for action, units in starts
-            ),
-            *((hold.action, units) for hold, units in moves if hold.action and units > hold.units[key]),
+            *((action, action.sizes[rank]) for hold, action, rank in moves if rank < hold.rank),
+            *((action, rungs[action.id].units if action.id in rungs else units) for action, units in starts),
+            *((action, action.sizes[rank]) for hold, action, rank in moves if rank > hold.rank),
         ]
 
     def look(
@@ -81,37 +82,27 @@ class LivePolicy:
         )
         return min((at for at in moments if at > now), default=None)
 
-    def explain(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action], key: str
-    ) -> Gate:
-        """Return the gate of `decide` for the resource `key`, with the figures behind it."""
-        return self._gate(now, free, running, queue, key)
-
-    def _gate(
-        self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action], key: str
-    ) -> Gate:
-        occupants, fixed, budget = [], [], free.get(key, 0)
-        for hold in running:
-            if hold.gains and hold.action is not None:
-                sizes = hold.action.sizes
-                budget += hold.units[key] - sizes[0]
-                occupants.append(hold)
-            elif hold.units.get(key):
-                fixed.append(hold)
+    def explain(self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]) -> Gate:
+        """Return the gate of `decide`, with the figures behind it."""
+        key = _key(running, queue)
+        movable = [(hold, hold.action) for hold in running if hold.gains and hold.action is not None]
+        budget = free.get(key, 0) + sum(hold.units[key] - action.sizes[0] for hold, action in movable)
         members, passed = _candidates(now, queue, {**free, key: budget}, key)
+        if not any(keeps_size(action) for action in members):
+            return Gate(now, budget, (), (), members, ())
         names = {action.id for action in members}
-        behind = (action for action in islice(queue, 0, passed + self.depth) if action.id not in names)
+        behind = (action for action in islice(queue, passed + self.depth) if action.id not in names)
         return Gate(
             now=now,
             budget=budget,
-            fixed=[(hold.end if hold.end > now else now + OVERDUE, hold.units[key]) for hold in fixed],
-            occupants=[_occupant(hold, now) for hold in occupants],
+            fixed=[(now + hold.left(now), hold.units[key]) for hold in running if _fixed(hold, key)],
+            occupants=[Occupant(action.sizes, hold.left_by_size(now, action)) for hold, action in movable],
             candidates=members,
             later=list(islice(behind, self.depth)),
         )
 
     def _admit(self, ladder: Ladder, gate: Gate) -> list[tuple[Action, int]]:
-        dropped, sizes = gate.decide() if gate.stiff else (set[str](), dict[str, int]())
+        dropped, sizes = gate.decide()
         starts = []
         for action in gate.candidates:
             if action.id in dropped:
@@ -124,21 +115,23 @@ class LivePolicy:
         return starts
 
 
-def _rung(hold: Running, *, voluntary: bool) -> Rung:
-    assert hold.action is not None
-    return Rung(hold.action, hold.gains, hold.rank, voluntary)
+def _key(running: Collection[Running], queue: Sequence[Action]) -> str:
+    actions = (hold.action for hold in running if hold.action is not None)
+    return next((action.key for action in chain(actions, queue[:1])), "")
 
 
-def _occupant(hold: Running, now: int) -> Occupant:
-    assert hold.action is not None
-    return Occupant(hold.action.sizes, tuple(hold.left(now, rank) for rank in range(len(hold.action.sizes))))
+def _fixed(hold: Running, key: str) -> bool:
+    return not hold.gains and bool(hold.units.get(key))
 
 
-def _levels(running: Collection[Running], key: str) -> dict[str, int]:
-    levels: dict[str, int] = {}
-    for hold in running:
-        if hold.action is not None:
-            levels[hold.action.job] = levels.get(hold.action.job, 0) + hold.units.get(key, 0)
+def _levels(running: Collection[Running], queue: Sequence[Action], key: str) -> dict[str, int]:
+    """Return the units that each job holds; nobody asks for them if there is one job."""
+    jobs = {hold.action.job for hold in running if hold.action is not None} | {action.job for action in queue[:AHEAD]}
+    levels = dict.fromkeys(jobs, 0)
+    if len(jobs) > 1:
+        for hold in running:
+            if hold.action is not None:
+                levels[hold.action.job] += hold.units.get(key, 0)
     return levels
 
 
@@ -151,13 +144,16 @@ def _candidates(now: int, queue: Sequence[Action], free: Mapping[str, int], key:
     members: list[Action] = []
     passed = 0
     for place, action in enumerate(queue):
-        short = [name for name, amount in action.demand.items() if amount > left.get(name, 0)]
-        if not short:
-            members.append(action)
-            for name, amount in action.demand.items():
-                left[name] = left.get(name, 0) - amount
-        elif key in short or now - action.arrival >= PATIENCE or passed == LOOK_PAST:
-            return members, place
+        demand = action.demand
+        for name, amount in demand.items():
+            if amount > left.get(name, 0):
+                break
         else:
-            passed += 1
+            members.append(action)
+            for name, amount in demand.items():
+                left[name] = left.get(name, 0) - amount
+            continue
+        if demand[key] > left[key] or now - action.arrival >= PATIENCE or passed == LOOK_PAST:
+            return members, place
+        passed += 1
     return members, len(queue)

@@ -77,11 +77,15 @@ class Trajectories:
             del self._unplaced[trajectory.id]
             yield trajectory.id, node.name
 
-    def impossible(self) -> list[tuple[str, str]]:
-        """Return (trajectory, why) for those whose memory no node that is present could ever hold."""
+    def impossible(self, only: str | None = None) -> list[tuple[str, str]]:
+        """Return (trajectory, why) for those whose memory no node that is present could ever hold.
+
+        Args:
+            only: the one to look at; by default all that have no node.
+        """
+        looked = self._unplaced if only is None else self._unplaced.keys() & {only}
         rows = [
-            (name, self._pool.too_big(f"trajectory {name}", {MEMORY: trajectory.memory}))
-            for name, trajectory in self._unplaced.items()
+            (name, self._pool.too_big(f"trajectory {name}", {MEMORY: self._unplaced[name].memory})) for name in looked
         ]
         return [(name, why) for name, why in rows if why is not None]
 
