@@ -1,14 +1,14 @@
 """Records what the core is told and what it answers, as JSON lines, and reads such records.
 
-The first line of a file, and of every new lead, is a header with the policy; every other line is one event with its
-decisions. What such a line says is exact: a fresh core that is told the same events gives the same decisions.
+The first line of a file, and of every new lead, is a header with the policy; every other line has events that were
+taken in together and the decisions that followed. A fresh core that is told the same gives the same decisions.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,16 +30,16 @@ FORMAT = "tangram-events/1"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event and what the core answered.
+    """What the core was told at once, and what it answered.
 
     Args:
         line: of the file, from 1.
-        event: what happened.
+        events: what had happened, at least one.
         decisions: what followed.
     """
 
     line: int
-    event: Event
+    events: list[Event]
     decisions: list[Decision]
 
 
@@ -72,7 +72,7 @@ def open_record(path: Path) -> Iterator[FileIO]:
 
 
 class RecordedAdmission(Admission):
-    """A core that writes down every event and its decisions; each line is in the file before the next event.
+    """A core that writes down every event and all decisions; each line is in the file before the next event.
 
     When the file can take no more, recording ends and scheduling goes on.
 
@@ -89,11 +89,12 @@ class RecordedAdmission(Admission):
         self._full = False
         self._write({"format": FORMAT, "policy": policy, "depth": depth, "gpu_policy": gpu_policy})
 
-    def handle(self, event: Event) -> list[Decision]:
-        """Take in one event, write it down, and return everything that follows from it."""
-        decisions = super().handle(event)
-        if not self._full:
-            self._write(_encoded(event) | {"decisions": [_encoded(decision) for decision in decisions]})
+    def handle_all(self, events: Iterable[Event]) -> list[Decision]:
+        """Take in events, write them down, and return everything that follows from them."""
+        told = list(events)
+        decisions = super().handle_all(told)
+        if told and not self._full:
+            self._write({"events": [*map(_encoded, told)], "decisions": [*map(_encoded, decisions)]})
         return decisions
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -147,8 +148,9 @@ def _lead(row: dict[str, Any]) -> Lead:
 
 
 def _step(line: int, row: dict[str, Any]) -> Step:
-    decisions = [_decoded(decision) for decision in row.pop("decisions")]
-    return Step(line, _decoded(row), decisions)
+    if not row["events"]:
+        raise ValueError("it has no events")
+    return Step(line, [*map(_decoded, row["events"])], [*map(_decoded, row["decisions"])])
 
 
 def _encoded(value: Event | Decision) -> dict[str, Any]:

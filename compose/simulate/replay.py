@@ -9,7 +9,7 @@ from compose.simulate.cluster import Cluster, CpuNodes, GpuNodes, Provider
 from compose.simulate.work import Plan, Turn, Work, Workload
 from scheduler.core.admission import Admission
 from scheduler.core.domain import CPU, GPU, MEMORY
-from scheduler.core.events import Action, Grant, NodeJoined, Released, Submitted, TrajectoryOpened
+from scheduler.core.events import Action, Event, Grant, NodeJoined, Released, Submitted, TrajectoryOpened
 from scheduler.record import Lead, Step
 
 
@@ -38,8 +38,8 @@ def replay(leads: Iterable[Lead]) -> Replayed:
     for lead in leads:
         core = Admission(lead.policy, lead.depth, gpu_policy=lead.gpu_policy)
         for step in lead.steps:
-            found = core.handle(step.event)
-            events += 1
+            found = core.handle_all(step.events)
+            events += len(step.events)
             if found != step.decisions:
                 return Replayed(events, decisions, _difference(step, found))
             decisions += len(found)
@@ -48,11 +48,11 @@ def replay(leads: Iterable[Lead]) -> Replayed:
 
 def _difference(step: Step, found: Sequence[object]) -> str:
     recorded = _words(step.decisions)
-    return f"line {step.line}, {step.event}: the record has {recorded}, now it is {_words(found)}"
+    return f"line {step.line}, {_words(step.events)}: the record has {recorded}, now it is {_words(found)}"
 
 
 def _words(decisions: Sequence[object]) -> str:
-    return ", ".join(map(str, decisions)) or "no decision"
+    return ", ".join(map(str, decisions)) or "nothing"
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ def recorded_batch(leads: Iterable[Lead]) -> tuple[Workload, Cluster]:
     """
     steps = [step for lead in leads for step in lead.steps]
     ran = list(_ran(steps))
-    memory = {step.event.trajectory: step.event.memory for step in steps if isinstance(step.event, TrajectoryOpened)}
+    memory = {event.trajectory: event.memory for event in _events(steps) if isinstance(event, TrajectoryOpened)}
     first = min((one.action.arrival for one in ran), default=0)
     groups: dict[str, list[_Ran]] = {}
     for one in sorted(ran, key=lambda one: one.action.arrival):
@@ -102,15 +102,20 @@ def recorded_batch(leads: Iterable[Lead]) -> tuple[Workload, Cluster]:
 def _ran(steps: Iterable[Step]) -> Iterator[_Ran]:
     running: dict[str, _Ran] = {}
     for step in steps:
-        match step.event:
-            case Submitted(action=action):
-                running.setdefault(action.id, _Ran(action))
-            case Released(action=name, at=at) if name in running and running[name].granted is not None:
-                yield replace(running.pop(name), ended=at)
+        for event in step.events:
+            match event:
+                case Submitted(action=action):
+                    running.setdefault(action.id, _Ran(action))
+                case Released(action=name, at=at) if name in running and running[name].granted is not None:
+                    yield replace(running.pop(name), ended=at)
         for decision in step.decisions:
             if isinstance(decision, Grant) and decision.action in running:
                 running[decision.action].units = decision.units
-                running[decision.action].granted = step.event.at
+                running[decision.action].granted = step.events[-1].at
+
+
+def _events(steps: Iterable[Step]) -> Iterator[Event]:
+    return (event for step in steps for event in step.events)
 
 
 def _plan(name: str, rows: Sequence[_Ran], first: int, memory: int | None) -> Plan:
@@ -130,7 +135,7 @@ def _plan(name: str, rows: Sequence[_Ran], first: int, memory: int | None) -> Pl
 
 
 def _cluster(steps: Iterable[Step]) -> Cluster:
-    joined = {step.event.node: step.event for step in steps if isinstance(step.event, NodeJoined)}
+    joined = {event.node: event for event in _events(steps) if isinstance(event, NodeJoined)}
     cpu = [one.capacity for one in joined.values() if one.kind == "cpu"]
     gpu = [one.capacity for one in joined.values() if one.kind == "gpu"]
     quotas = {name: quota for one in joined.values() for name, quota in one.quotas.items()}

@@ -143,7 +143,7 @@ class Domain:
 
     def due(self, now: int) -> bool:
         """Whether there is something to decide or to deliver at `now` ms."""
-        return self.delivery.pending or ((self.changed or self._look is not None) and self._stale(now))
+        return self.delivery.pending or ((self.changed or self.wake() is not None) and self._stale(now))
 
     def wake(self) -> int | None:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""

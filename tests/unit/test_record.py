@@ -52,7 +52,7 @@ def test_events_come_back_as_they_were(tmp_path: Path) -> None:
         core = RecordedAdmission(opened, "paper", 16, gpu_policy="residency")
         answers = [core.handle(event) for event in said]
     steps = read_record(file)[0].steps
-    assert [step.event for step in steps] == said
+    assert [step.events for step in steps] == [[event] for event in said]
     assert [step.decisions for step in steps] == answers
     assert answers[3] == [Grant("a1", "c", 2)]
 
@@ -79,7 +79,7 @@ def test_a_new_lead_starts_a_fresh_core_in_the_same_file(tmp_path: Path) -> None
     recorded(file)
     leads = read_record(file)
     assert len(leads) == 2
-    assert leads[0].steps[0].event == leads[1].steps[0].event
+    assert leads[0].steps[0].events == leads[1].steps[0].events
     assert replay(leads).difference is None
 
 
@@ -97,9 +97,9 @@ def test_a_line_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
         ("", "is empty"),
         ("{\n", "line 1, is not JSON"),
         ('{"format":"other"}\n', "line 1, is not of format"),
-        ('{"type":"Tick","at":1,"decisions":[]}\n', "line 1, is not of format"),
+        ('{"events":[],"decisions":[]}\n', "line 1, is not of format"),
         (
-            '{"format":"tangram-events/1","policy":"paper","depth":1,"gpu_policy":"min"}\n{"type":"Tock","decisions":[]}\n',
+            '{"format":"tangram-events/1","policy":"paper","depth":1,"gpu_policy":"min"}\n{"events":[{"type":"Tock"}],"decisions":[]}\n',
             "line 2, is not of format.*no event or decision 'Tock'",
         ),
     ],
