@@ -40,7 +40,13 @@ class Machinery:
     gpus: int | None = None
 
     def cluster(self, suggested: Cluster) -> Cluster:
-        """Return the machines. Raises ConfigurationError if they cannot be read, or there are none."""
+        """Return the machines.
+
+        Raises:
+            ConfigurationError: the file cannot be read, there are both a file and numbers, or there are no machines.
+        """
+        if self.file is not None and any((self.nodes, self.cores, self.gpu_nodes, self.gpus)):
+            raise ConfigurationError(f"{self.file} says which machines there are: leave out --nodes, --cores and so on")
         base = suggested if self.file is None else validated(Cluster, read_toml(self.file))
         cpu = _changed(base.cpu[0].model_dump() if base.cpu else {}, {"count": self.nodes, "cores": self.cores})
         gpu = _changed(base.gpu[0].model_dump() if base.gpu else {}, {"count": self.gpu_nodes, "gpus": self.gpus})

@@ -16,8 +16,8 @@ _UNITS, _WAITING = "#00798c", "#d1495b"
 def load_picture(title: str, key: str, outcomes: Mapping[str, Outcome]) -> str:
     """Return an SVG with a row per policy, all on one time axis.
 
-    The area is the share of the units of `key` that actions held, mean per time bin; the line is how many actions
-    waited, on one scale for all rows.
+    The area is the share of the units of `key` that actions held, mean per time bin, cut off at all of them (calls
+    that nobody gates can be more); the line is how many actions waited, on one scale for all rows.
 
     Args:
         title: what was simulated.
@@ -56,7 +56,7 @@ def _row(name: str, bottom: int, bins: Sequence[tuple[float, float]], capacity: 
     right = _WIDTH - _RIGHT
     yield _text(_LEFT - 8, bottom - _ROW // 2, name, anchor="end", weight="bold")
     yield f'<rect x="{_LEFT}" y="{bottom - _ROW}" width="{right - _LEFT}" height="{_ROW}" fill="#f3f3f3"/>'
-    held = _points(bottom, [units / capacity for units, _ in bins])
+    held = _points(bottom, [min(1.0, units / capacity) for units, _ in bins])
     yield f'<polygon points="{_LEFT},{bottom} {held} {right},{bottom}" fill="{_UNITS}"/>'
     waiting = _points(bottom, [waiting / longest for _, waiting in bins])
     yield f'<polyline points="{waiting}" fill="none" stroke="{_WAITING}" stroke-width="1.5"/>'

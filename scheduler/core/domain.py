@@ -120,9 +120,14 @@ class Domain:
         self.running[action.id] = Running(now + action.durations[rank], charge, action, rank, steps)
 
     def restore(self, now: int, action: Action, node: str, units: int) -> None:
-        """Enter in the books that an action holds a grant already."""
+        """Enter in the books that an action holds a grant already.
+
+        That makes nothing possible, so nothing is decided: others of the node may not be restored yet.
+        """
+        changed = self.changed
         self.hold(now, action, node, units)
         self.delivery.settled(action.id, units)
+        self.changed = changed
 
     def release(self, action: str) -> None:
         """Give back what an action holds. Raises KeyError if it holds nothing."""
@@ -143,7 +148,7 @@ class Domain:
 
     def due(self, now: int) -> bool:
         """Whether there is something to decide or to deliver at `now` ms."""
-        return self.delivery.pending or ((self.changed or self.wake() is not None) and self._stale(now))
+        return self.delivery.pending or self._stale(now)
 
     def wake(self) -> int | None:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""

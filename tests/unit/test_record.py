@@ -57,6 +57,19 @@ def test_events_come_back_as_they_were(tmp_path: Path) -> None:
     assert answers[3] == [Grant("a1", "c", 2)]
 
 
+def test_events_told_together_are_replayed_together(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    with open_record(file) as opened:
+        core = RecordedAdmission(opened, "paper", 16, gpu_policy="residency")
+        core.handle(NodeJoined(0, "c", "cpu", {"cpu": 4, "memory": 100}))
+        # One at a time, the first would take all four cores.
+        together = core.handle_all([Submitted(1, action(f"a{place}", sizes=(1, 2, 4))) for place in (1, 2)])
+    assert together == [Grant("a1", "c", 2), Grant("a2", "c", 2)]
+    (lead,) = read_record(file)
+    assert len(lead.steps) == 2
+    assert replay([lead]).difference is None
+
+
 def test_the_first_difference_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     recorded(file)
