@@ -17,6 +17,7 @@ from scheduler.core.events import (
     NodeLost,
     Quota,
     Released,
+    Resized,
     Restored,
     SandboxReady,
     Submitted,
@@ -31,22 +32,46 @@ from tests.support.ledger import Ledger, Provider, Sandbox
 QUOTAS = {"search": Quota(concurrency=3, per_second=4.0, burst=2), "chat": Quota(concurrency=2)}
 KEYS = ["cpu", "gpu", "api:search", "api:chat"]
 SIZES = st.sets(st.integers(1, 4), min_size=1, max_size=3).map(sorted)
+SERVICES = ["judge", "teacher"]
+CPU_POLICIES = ["paper", "paper_wait", "min", "fixed:2", "utilisation", "wait_or_start"]
 DRAIN_STEPS = 1000
 
 
 class AdmissionMachine(RuleBasedStateMachine):
     """Feeds events and keeps the ledger; replays and drains at the end."""
 
-    @initialize(depth=st.sampled_from([0, 2, 16]))
-    def start(self, depth: int) -> None:
+    @initialize(
+        depth=st.sampled_from([0, 2, 16]),
+        cpu=st.sampled_from(["live", *CPU_POLICIES]),
+        gpu=st.sampled_from(["residency", "paper", "min"]),
+        api=st.sampled_from(["min", "paper", "fixed:2"]),
+        instant=st.booleans(),
+    )
+    def start(self, depth: int, cpu: str, gpu: str, api: str, instant: bool) -> None:
         self.depth, self.at, self.count = depth, 0, 0
         providers = {f"api:{name}": Provider(quota, Fraction(quota.burst)) for name, quota in QUOTAS.items()}
-        self.ledger = Ledger(providers=providers)
+        self.ledger = Ledger(providers=providers, instant=instant, policies={"cpu": cpu, "gpu": gpu, "api": api})
         self._fresh_core()
 
+    def _make_core(self) -> Admission:
+        chosen = self.ledger.policies
+        return Admission(
+            chosen["cpu"],
+            self.depth,
+            gpu_policy=chosen["gpu"],
+            api_policy=chosen["api"],
+            instant_resize=self.ledger.instant,
+            weights={"b": 2},
+        )
+
     def _fresh_core(self) -> None:
-        self.core = Admission(depth=self.depth)
+        self.core = self._make_core()
         self.history: list[tuple[Event, list[Decision]]] = []
+
+    @property
+    def timed(self) -> bool:
+        """Whether some policy may look again just because time passes."""
+        return not {"live", "residency"}.isdisjoint(self.ledger.policies.values())
 
     def feed(self, event: Event) -> list[Decision]:
         decisions = self.core.handle(event)
@@ -57,7 +82,11 @@ class AdmissionMachine(RuleBasedStateMachine):
     def tell(self, event: Event) -> None:
         """Feed an event whose own effect is in the ledger already, and check the answers."""
         self.ledger.take(self.feed(event), at=self.at)
-        assert self.core.next_wake(self.at) == self.ledger.next_wake()
+        wake, latest = self.core.next_wake(self.at), self.ledger.next_wake()
+        if self.timed:
+            assert latest is None or (wake is not None and wake <= latest)
+        else:
+            assert wake == latest
 
     # -- time
 
@@ -74,7 +103,7 @@ class AdmissionMachine(RuleBasedStateMachine):
                 assert self.feed(Tick(wake - 1)) == [], f"something changed before the wake at {wake} ms"
             self.at = wake
             self.tell(Tick(wake))
-            assert self.history[-1][1], f"nothing changed at the wake at {wake} ms"
+            assert self.timed or self.history[-1][1], f"nothing changed at the wake at {wake} ms"
 
     # -- nodes
 
@@ -83,9 +112,13 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.ledger.join(name, "cpu", {"cpu": cpu, "memory": memory})
         self.tell(self._joined(name))
 
-    @rule(name=st.sampled_from(["g1", "g2"]), gpu=st.integers(1, 4))
-    def gpu_node_joins(self, name: str, gpu: int) -> None:
-        self.ledger.join(name, "gpu", {"gpu": gpu})
+    @rule(
+        name=st.sampled_from(["g1", "g2"]),
+        gpu=st.integers(1, 4),
+        services=st.sets(st.sampled_from(SERVICES)).map(sorted),
+    )
+    def gpu_node_joins(self, name: str, gpu: int, services: list[str]) -> None:
+        self.ledger.join(name, "gpu", {"gpu": gpu}, services=services)
         self.tell(self._joined(name))
 
     @rule(name=st.sampled_from(["x1", "x2"]), offers=st.sets(st.sampled_from(sorted(QUOTAS))))
@@ -100,7 +133,8 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     def _joined(self, name: str) -> NodeJoined:
         quotas = {key: quota for key, quota in QUOTAS.items() if f"api:{key}" in self.ledger.offers.get(name, set())}
-        return NodeJoined(self.at, name, self.ledger.kinds[name], self.ledger.capacity[name], quotas)
+        ledger = self.ledger
+        return NodeJoined(self.at, name, ledger.kinds[name], ledger.capacity[name], quotas, ledger.services[name])
 
     # -- trajectories
 
@@ -141,10 +175,20 @@ class AdmissionMachine(RuleBasedStateMachine):
         memory=st.sampled_from([0, 0, 30, 150]),
         patience=st.sampled_from([None, None, 1, 300]),
         priority=st.integers(0, 1),
+        nature=st.sampled_from(["plain", "malleable", "malleable", "light"]),
     )
     def action_is_submitted(
-        self, data: st.DataObject, key: str, sizes: list[int], memory: int, patience: int | None, priority: int
+        self,
+        data: st.DataObject,
+        key: str,
+        sizes: list[int],
+        memory: int,
+        patience: int | None,
+        priority: int,
+        nature: str,
     ) -> None:
+        light = nature == "light" and key == "cpu"
+        sizes = sizes[:1] if light else sizes
         self.count += 1
         homes = [None, "nowhere", *sorted(self.ledger.sandboxes)] if key == "cpu" else [None]
         wanted = action(
@@ -157,6 +201,10 @@ class AdmissionMachine(RuleBasedStateMachine):
             trajectory=data.draw(st.sampled_from(homes)),
             deadline=None if patience is None else self.at + patience,
             priority=priority,
+            malleable=nature == "malleable",
+            job=data.draw(st.sampled_from(["", "b"])),
+            light=light,
+            service=data.draw(st.sampled_from([None, *SERVICES])) if key == "gpu" else None,
         )
         self.ledger.waiting[wanted.id] = wanted
         self.ledger.submitted.add(wanted.id)
@@ -175,9 +223,17 @@ class AdmissionMachine(RuleBasedStateMachine):
             self._release(data.draw(st.sampled_from(sorted(self.ledger.running))))
 
     def _release(self, name: str) -> None:
-        del self.ledger.running[name]
-        self.ledger.ended.add(name)
+        self.ledger.end(name)
         self.tell(Released(self.at, name))
+
+    @rule(data=st.data(), done=st.sampled_from([True, True, True, False]))
+    def a_node_answers(self, data: st.DataObject, done: bool) -> None:
+        if self.ledger.orders:
+            self._answer(data.draw(st.sampled_from(sorted(self.ledger.orders))), done=done)
+
+    def _answer(self, name: str, *, done: bool) -> None:
+        units = self.ledger.answer(name, done=done)
+        self.tell(Resized(self.at, name, units))
 
     @rule(data=st.data())
     def action_is_cancelled(self, data: st.DataObject) -> None:
@@ -197,6 +253,8 @@ class AdmissionMachine(RuleBasedStateMachine):
             provider.refill(at)
         waiting, ledger.waiting = sorted(ledger.waiting.values(), key=lambda one: one.seq), {}
         self._fresh_core()
+        ledger.orders.clear()
+        ledger.refused.clear()
         nodes: list[Event] = [self._joined(name) for name in ledger.kinds]
         held: list[Event] = [
             TrajectoryRestored(at, name, sandbox.memory, sandbox.node, sandbox.ready)
@@ -217,7 +275,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         if not hasattr(self, "core"):
             return
         self._drain()
-        again = Admission(depth=self.depth)
+        again = self._make_core()
         for event, decisions in self.history:
             assert again.handle(event) == decisions, f"{event} is answered differently in a replay"
 
@@ -225,7 +283,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         """Serve everybody, and check that nothing is left over."""
         ledger = self.ledger
         self.cpu_node_joins("c1", 8, 300)
-        self.gpu_node_joins("g1", 4)
+        self.gpu_node_joins("g1", 4, SERVICES)
         self.api_node_joins("x1", set(QUOTAS))
         for _ in range(DRAIN_STEPS):
             if not ledger.waiting and not ledger.running:
@@ -242,6 +300,8 @@ class AdmissionMachine(RuleBasedStateMachine):
         asleep = [name for name, one in self.ledger.sandboxes.items() if one.node is not None and not one.ready]
         if asleep:
             self._ready(asleep[0])
+        elif self.ledger.orders:
+            self._answer(min(self.ledger.orders), done=True)
         elif self.ledger.running:
             self._release(min(self.ledger.running))
         elif self.core.next_wake(self.at) is not None:

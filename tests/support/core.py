@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scheduler.core.admission import Admission
 from scheduler.core.events import (
@@ -13,6 +14,9 @@ from scheduler.core.events import (
     NodeJoined,
     Quota,
     Reject,
+    Released,
+    Resize,
+    Resized,
     SandboxReady,
     Submitted,
     TrajectoryOpened,
@@ -32,6 +36,10 @@ def action(
     trajectory: str | None = None,
     deadline: int | None = None,
     priority: int = 0,
+    malleable: bool = False,
+    job: str = "",
+    light: bool = False,
+    service: str | None = None,
 ) -> Action:
     """Return an action; `seq` is by default the number in its name, durations halve with doubled size."""
     demand = {key: sizes[0], **(beside or {})}
@@ -46,6 +54,10 @@ def action(
         trajectory=trajectory,
         deadline=deadline,
         priority=priority,
+        malleable=malleable,
+        job=job,
+        light=light,
+        service=service,
     )
 
 
@@ -54,10 +66,12 @@ class Driver:
 
     Args:
         depth: of the policy.
+        policy: of CPU nodes.
+        options: other arguments of Admission.
     """
 
-    def __init__(self, depth: int = 16) -> None:
-        self.core = Admission(depth=depth)
+    def __init__(self, depth: int = 16, policy: str = "paper", **options: Any) -> None:
+        self.core = Admission(policy, depth, **options)
         self.at = 0
 
     def feed(self, event: Event) -> list[Decision]:
@@ -71,8 +85,14 @@ class Driver:
     def cpu_node(self, name: str, cpu: int, memory: int = 1024) -> list[Decision]:
         return self.feed(NodeJoined(self.at, name, "cpu", {"cpu": cpu, "memory": memory}))
 
-    def gpu_node(self, name: str, gpu: int) -> list[Decision]:
-        return self.feed(NodeJoined(self.at, name, "gpu", {"gpu": gpu}))
+    def gpu_node(self, name: str, gpu: int, *services: str) -> list[Decision]:
+        return self.feed(NodeJoined(self.at, name, "gpu", {"gpu": gpu}, services=services))
+
+    def release(self, name: str) -> list[Decision]:
+        return self.feed(Released(self.at, name))
+
+    def resized(self, name: str, units: int) -> list[Decision]:
+        return self.feed(Resized(self.at, name, units))
 
     def api_node(self, name: str, **quotas: Quota) -> list[Decision]:
         return self.feed(NodeJoined(self.at, name, "api", {}, quotas))
@@ -89,6 +109,11 @@ class Driver:
 def grants(decisions: list[Decision]) -> dict[str, tuple[str, int]]:
     """Return node and units of every grant by action."""
     return {row.action: (row.node, row.units) for row in decisions if isinstance(row, Grant)}
+
+
+def resizes(decisions: list[Decision]) -> dict[str, int]:
+    """Return the units of every resize by action."""
+    return {row.action: row.units for row in decisions if isinstance(row, Resize)}
 
 
 def rejects(decisions: list[Decision]) -> dict[str, str]:

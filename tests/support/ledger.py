@@ -17,6 +17,7 @@ from scheduler.core.events import (
     Quota,
     RefuseSandbox,
     Reject,
+    Resize,
 )
 
 NodeKind = Literal["cpu", "gpu", "api"]
@@ -77,19 +78,51 @@ class Ledger:
     running: dict[str, tuple[Action, str, int]] = field(default_factory=dict)
     submitted: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    services: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    orders: dict[str, int] = field(default_factory=dict)
+    before: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    instant: bool = False
+    policies: dict[str, str] = field(default_factory=lambda: {"cpu": "paper", "gpu": "paper", "api": "paper"})
     _evicted: dict[str, str] = field(default_factory=dict)
 
     # -- what is there
 
-    def join(self, node: str, kind: NodeKind, capacity: dict[str, int], offers: Iterable[str] = ()) -> None:
+    def join(
+        self,
+        node: str,
+        kind: NodeKind,
+        capacity: dict[str, int],
+        offers: Iterable[str] = (),
+        services: Iterable[str] = (),
+    ) -> None:
         self.kinds[node], self.capacity[node], self.offers[node] = kind, capacity, set(offers)
+        self.services[node] = tuple(services)
+
+    def end(self, name: str) -> None:
+        """Enter that a running action has ended."""
+        del self.running[name]
+        self.ended.add(name)
+        self.orders.pop(name, None)
+
+    def answer(self, name: str, *, done: bool) -> int:
+        """Let a node carry out its order for an action, or fail to. Returns the units that the action has now."""
+        action, node, _ = self.running[name]
+        asked = self.orders.pop(name)
+        if not done:
+            self.refused.add(name)
+            asked = self.before.pop(name)
+        self.before.pop(name, None)
+        self.running[name] = (action, node, asked)
+        return asked
 
     def lose(self, node: str) -> None:
-        for book in (self.kinds, self.capacity, self.offers):
+        for book in (self.kinds, self.capacity, self.offers, self.services):
             book.pop(node, None)
         gone = {name for name, (_, place, _) in self.running.items() if place == node}
         self.running = {name: row for name, row in self.running.items() if name not in gone}
         self.ended |= gone
+        self.orders = {name: units for name, units in self.orders.items() if name not in gone}
         self.sandboxes = {name: sandbox for name, sandbox in self.sandboxes.items() if sandbox.node != node}
 
     def nodes(self, kind: str) -> list[str]:
@@ -112,14 +145,19 @@ class Ledger:
     def impossible(self, action: Action) -> bool:
         """Whether no node that is present could ever hold the action, although its pool has one."""
         kind = action.key.split(":")[0]
-        charge = self._charge(action, action.sizes[0])
         if action.trajectory is not None:
             home = self.sandboxes[action.trajectory]
             nodes = self.nodes("cpu") if home.node is None else [home.node]
         else:
             nodes = self.nodes(kind)
         if kind != "api":
-            able = [n for n in nodes if all(self.capacity[n].get(name, 0) >= amount for name, amount in charge.items())]
+            charge = {**self._charge(action, action.sizes[0]), action.key: action.sizes[0]}
+            able = [
+                n
+                for n in nodes
+                if all(self.capacity[n].get(name, 0) >= amount for name, amount in charge.items())
+                and (action.service is None or action.service in self.services[n])
+            ]
             return bool(nodes) and not able
         quota = self.providers[action.key].quota
         most = min(quota.concurrency, quota.concurrency if quota.per_second is None else quota.burst)
@@ -127,7 +165,7 @@ class Ledger:
 
     @staticmethod
     def _charge(action: Action, units: int) -> dict[str, int]:
-        charge = {**action.demand, action.key: units}
+        charge = {**action.demand, action.key: 0 if action.light else units}
         if action.trajectory is not None:
             charge.pop("memory", None)
         return charge
@@ -143,6 +181,8 @@ class Ledger:
                     self._grant(decision)
                 case Reject():
                     self._reject(decision)
+                case Resize():
+                    self._resize(decision)
                 case OpenSandbox():
                     self._open(decision)
                 case CloseSandbox():
@@ -159,7 +199,7 @@ class Ledger:
 
     def _grant(self, grant: Grant) -> None:
         action = self.waiting.pop(grant.action)  # a KeyError here is a grant to somebody who does not wait
-        assert grant.units in action.sizes
+        assert grant.units in ((0,) if action.light else action.sizes)
         if action.key.startswith("api:"):
             provider = self.providers[action.key]
             assert action.key in self.offers[grant.node]
@@ -170,13 +210,33 @@ class Ledger:
             provider.start(self.at, grant.units)
             return
         assert self.kinds[grant.node] == action.key
+        assert action.service is None or action.service in self.services[grant.node]
         if action.trajectory is not None:
             home = self.sandboxes[action.trajectory]
             assert (home.node, home.ready) == (grant.node, True)
         self.running[grant.action] = (action, grant.node, grant.units)
         left = self.free(grant.node)
         for name in self._charge(action, grant.units):
-            assert left[name] >= 0, f"{grant} leaves {left} on the node"
+            assert left[name] >= 0 or (name == action.key and action.light), f"{grant} leaves {left} on the node"
+        assert not action.light or self.lights(grant.node) <= 2 * self.capacity[grant.node]["cpu"]
+
+    def lights(self, node: str) -> int:
+        return sum(action.light for action, place, _ in self.running.values() if place == node)
+
+    def _resize(self, order: Resize) -> None:
+        action, node, units = self.running[order.action]
+        assert (action.malleable, action.key, node) == (True, "cpu", order.node)
+        assert self.policies["cpu"] == "live"
+        assert order.units in action.sizes
+        assert order.units != units
+        assert order.action not in self.orders, f"{order} is given while another is in flight"
+        assert order.action not in self.refused, f"{order}, but its node has refused one before"
+        if not self.instant:
+            self.orders[order.action], self.before[order.action] = order.units, units
+        if self.instant or order.units > units:
+            self.running[order.action] = (action, node, order.units)
+        if order.units > units:
+            assert self.free(node)["cpu"] >= 0, f"{order} leaves {self.free(node)} on the node"
 
     def _calls_of(self, node: str) -> int:
         return sum(place == node for _, place, _ in self.running.values())
@@ -225,8 +285,18 @@ class Ledger:
 
     def _nobody_was_overtaken(self, granted: str) -> None:
         action = self.running[granted][0]
+        policy = self.policies[action.key.split(":")[0]]
+        if action.light or policy in ("residency", "wait_or_start") or (policy == "live" and not self.instant):
+            return  # they reorder on purpose; `live` hands out units as nodes give them back
         for other in self._queue_of(self._domain_of(granted)):
+            if policy == "live" and self._may_be_passed(other, self._domain_of(granted)):
+                continue
             assert _order(action) < _order(other), f"{action.id} was granted before {other.id}"
+
+    def _may_be_passed(self, other: Action, node: str) -> bool:
+        """Whether policy "live" may leave an action waiting: it would keep its size, or only memory is missing."""
+        lacks = other.demand.get("memory", 0) > self.free(node)["memory"]
+        return (len(other.sizes) > 1 and not other.malleable) or (lacks and self.at - other.arrival < 10_000)
 
     def _nobody_waits_in_vain(self, served: set[str]) -> None:
         for action in self.waiting.values():
@@ -247,13 +317,15 @@ class Ledger:
         """Fail unless the first of a queue, which fits, was left waiting for the sake of one that runs now."""
         if domain in served:
             self._evicted[domain] = head.id
-        busy = any(self._domain_of(name) == domain for name in self.running)
+        busy = any(self._domain_of(name) == domain and units for name, (_, _, units) in self.running.items())
         assert busy, f"{head.id} is first on {domain}, fits and waits, and nobody runs there"
+        if self.policies[head.key.split(":")[0]] in ("live", "paper_wait", "residency", "wait_or_start", "utilisation"):
+            return  # they may let it wait for something better
         assert self._evicted.get(domain) == head.id, f"{head.id} is first on {domain}, fits and was not looked at"
 
     def _head_of_node(self, node: str) -> Action | None:
         """Return who is certainly the first on a node: nobody before it could have been routed there."""
-        head, kind = next(self._queue_of(node), None), self.kinds[node]
+        head, kind = next((one for one in self._queue_of(node) if not one.light), None), self.kinds[node]
         if head is None or self.nodes(kind) == [node]:
             return head
         elsewhere = (one for one in self.waiting.values() if one.trajectory is None and one.key == kind)
@@ -263,6 +335,10 @@ class Ledger:
         offered = any(key in offers for offers in self.offers.values())
         return next(self._queue_of(key), None) if offered else None
 
+    def _able(self, action: Action) -> list[str]:
+        nodes = self.nodes(action.key)
+        return nodes if len(nodes) != 1 or action.service in (None, *self.services[nodes[0]]) else []
+
     def _queue_of(self, domain: str) -> Iterator[Action]:
         """Yield, in order, those who certainly wait in this domain."""
         for action in sorted(self.waiting.values(), key=_order):
@@ -270,7 +346,7 @@ class Ledger:
                 home = self.sandboxes.get(action.trajectory)
                 if home is not None and home.ready and home.node == domain:
                     yield action
-            elif action.key == domain or self.nodes(action.key) == [domain]:
+            elif action.key == domain or self._able(action) == [domain]:
                 yield action
 
 
