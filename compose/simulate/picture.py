@@ -82,14 +82,10 @@ def _binned(rows: Sequence[Load], span: int) -> list[tuple[float, float]]:
     width = span / _BINS
     sums = [[0.0, 0.0] for _ in range(_BINS)]
     for row, after in zip(rows, [*rows[1:], Load(span, 0, 0)], strict=True):
-        at = float(row.at)
-        while at < after.at:
-            place = min(int(at / width), _BINS - 1)
-            upto = after.at if place == _BINS - 1 else min(float(after.at), (place + 1) * width)
-            upto = upto if upto > at else after.at
-            sums[place][0] += row.units * (upto - at)
-            sums[place][1] += row.waiting * (upto - at)
-            at = upto
+        for place in range(int(row.at / width), min(_BINS, int(after.at / width) + 1)):
+            overlap = max(0.0, min(after.at, (place + 1) * width) - max(row.at, place * width))
+            sums[place][0] += row.units * overlap
+            sums[place][1] += row.waiting * overlap
     return [(units / width, waiting / width) for units, waiting in sums]
 
 
