@@ -6,17 +6,15 @@ from typing import Any
 
 from scheduler.core.completion import Running, gains
 from scheduler.core.events import Action
+from scheduler.core.gate import Gate
 from scheduler.core.live import LivePolicy
 
 
 def differences(instance: dict[str, Any]) -> list[str]:
     """Return in words where our decision of one instance differs from the expected one."""
-    now, free = instance["now"], {"cpu": instance["free"]}
-    running = [_running(row, now) for row in instance["running"]]
-    queue = [_action(row) for row in instance["queue"]]
+    now, free, running, queue = _read(instance)
     wrong = [f"{row['id']} has other gains" for row in instance["running"] if not _gains_agree(row)]
-    policy = LivePolicy()
-    gate = policy.explain(now, free, running, queue)
+    policy, gate = LivePolicy(), scene(instance)
     dropped = gate.decide()[0]
     before = {hold.action.id: hold.units["cpu"] for hold in running if hold.action is not None}
     after = {action.id: units for action, units in policy.decide(now, free, running, queue)}
@@ -32,6 +30,17 @@ def differences(instance: dict[str, Any]) -> list[str]:
     }
     expect = instance["expect"]
     return wrong + [f"{name} is {found[name]}, not {expect[name]}" for name in found if found[name] != expect[name]]
+
+
+def scene(instance: dict[str, Any]) -> Gate:
+    """Return the gate that decides an instance."""
+    return LivePolicy().explain(*_read(instance))
+
+
+def _read(instance: dict[str, Any]) -> tuple[int, dict[str, int], list[Running], list[Action]]:
+    now = instance["now"]
+    running = [_running(row, now) for row in instance["running"]]
+    return now, {"cpu": instance["free"]}, running, [_action(row) for row in instance["queue"]]
 
 
 def _action(row: dict[str, Any]) -> Action:

@@ -3,7 +3,7 @@
 Invariants:
 - an action holds at most one grant at a time, and never while it waits;
 - what is granted in a domain never exceeds its capacity, unless the capacity shrank or was restored too small;
-- whoever waits in a domain is served by the policy in the order (-priority, seq);
+- whoever waits in a domain is served by the policy in the order of `scheduler.core.fcfs.order`;
 - the same events give the same decisions.
 """
 
@@ -38,7 +38,7 @@ from scheduler.core.events import (
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
 from scheduler.core.rigid import EQUAL
-from scheduler.core.views import Holdings, WaitingAction, holdings, waiting_actions
+from scheduler.core.views import Holdings, Prediction, WaitingAction, holdings, predictions, waiting_actions
 from scheduler.core.waiting import Waiter
 
 ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
@@ -112,6 +112,10 @@ class Admission:
     def waiting(self) -> list[WaitingAction]:
         """Return everybody who waits, with place and position."""
         return waiting_actions(self._places.domains(), self._places.room)
+
+    def predictions(self) -> list[Prediction]:
+        """Return when everybody who queues is expected to start and end, if nobody else arrived."""
+        return [row for domain in self._places.domains() for row in predictions(domain, self._now)]
 
     def holdings(self) -> list[Holdings]:
         """Return what each domain has and has given."""

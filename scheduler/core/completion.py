@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -69,10 +69,10 @@ def _gains(sizes: tuple[int, ...], durations: tuple[int, ...]) -> tuple[int, ...
     return tuple([(slow - fast) * 10**6 // (fast * (large - small)) for (slow, fast), (small, large) in steps])
 
 
-def waiting_act(
+def walk(
     now: int, free: int, busy: Iterable[tuple[int, int]], waiting: Iterable[Action], most: int = 0
-) -> int | None:
-    """Return the summed ACT in ms of `waiting`, or None if one of them could never start.
+) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) in ms of each of `waiting`, in order; stop at the first that could never start.
 
     Each starts at its smallest size, or at its largest that is free then, up to `most` units.
 
@@ -85,18 +85,27 @@ def waiting_act(
     """
     heap = list(busy)
     heapq.heapify(heap)
-    clock, total = now, 0
+    clock = now
     for action in waiting:
         need = action.sizes[0]
         while free < need:
             if not heap:
-                return None
+                return
             end, units = heapq.heappop(heap)
             clock = max(clock, end)
             free += units
-        rank = max(0, bisect_right(action.sizes, min(free, most)) - 1)
+        rank = max(0, bisect_right(action.sizes, min(free, most)) - 1) if most else 0
         free -= action.sizes[rank]
         end = clock + action.durations[rank]
         heapq.heappush(heap, (end, action.sizes[rank]))
-        total += end - action.arrival
-    return total
+        yield clock, end
+
+
+def waiting_act(
+    now: int, free: int, busy: Iterable[tuple[int, int]], waiting: Sequence[Action], most: int = 0
+) -> int | None:
+    """Return the summed ACT in ms of `waiting`, or None if one of them could never start; see `walk`."""
+    ends = [end for _, end in walk(now, free, busy, waiting, most)]
+    if len(ends) < len(waiting):
+        return None
+    return sum(ends) - sum(action.arrival for action in waiting)

@@ -124,7 +124,7 @@ class Domain:
 
         That makes nothing possible, so nothing is decided: others of the node may not be restored yet.
         """
-        changed = self.changed
+        changed = self.changed and bool(self.queue or self.running)
         self.hold(now, action, node, units)
         self.delivery.settled(action.id, units)
         self.changed = changed

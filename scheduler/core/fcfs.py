@@ -1,4 +1,4 @@
-"""A queue of waiting actions: higher priority first, then first come, first served."""
+"""A queue of waiting actions: first come, first served, with priorities that age."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from collections.abc import Iterator, Sequence
 
 from scheduler.core.events import Action
 
+#: One step of priority is worth so much earlier an arrival, ms. So nobody starves: whoever has waited longer than
+#: that is served before fresh actions of the next higher priority.
+AGING = 30_000
+
 Order = tuple[int, int, str]
+
+
+def due(action: Action) -> int:
+    """Return the ms at which an action counts as arrived: earlier by AGING for each step of priority."""
+    return action.arrival - AGING * action.priority
 
 
 def order(action: Action) -> Order:
     """Return the key by which waiting actions are sorted."""
-    return (-action.priority, action.seq, action.id)
+    return (due(action), action.seq, action.id)
 
 
 class FcfsQueue:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
+from scheduler.core.fcfs import Order, due
 from scheduler.core.rigid import NOTHING
 
 #: Head start of an action whose service is warm, ms.
@@ -73,9 +74,9 @@ class ResidencyPolicy:
         moments += [hold.end for hold in running if hold.end > now]
         return min(moments)
 
-    def _due(self, action: Action, warm: Mapping[str, int]) -> tuple[int, int, int, str]:
+    def _due(self, action: Action, warm: Mapping[str, int]) -> Order:
         hit = action.service is None or warm.get(action.service, 0) >= action.sizes[0]
-        return (-action.priority, action.arrival + (0 if hit else self.aging), action.seq, action.id)
+        return (due(action) + (0 if hit else self.aging), action.seq, action.id)
 
     def _returning(self, now: int, running: Collection[Running]) -> dict[str, int]:
         """Return busy units by service that are expected back within half a restore."""

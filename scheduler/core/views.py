@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from scheduler.core.completion import walk
 from scheduler.core.domain import Domain
 from scheduler.core.fcfs import order
 from scheduler.core.waiting import WaitingRoom
@@ -42,6 +43,35 @@ class Holdings:
     granted: Mapping[str, int]
     running: int
     waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """When one waiting action is expected to start and end, at its smallest size and in the order of its queue.
+
+    Args:
+        action: its id.
+        start: ms; None if what runs leaves it too little.
+        end: ms.
+        act: ACT, ms.
+    """
+
+    action: str
+    start: int | None
+    end: int | None
+    act: int | None
+
+
+def predictions(domain: Domain, now: int) -> list[Prediction]:
+    """Return the predictions of everybody who queues in a domain, first to be served first."""
+    key, queue = domain.key, domain.queue.actions
+    busy = [(now + hold.left(now), hold.units[key]) for hold in domain.running.values() if hold.units.get(key)]
+    times = list(walk(now, domain.free(now)[key], busy, queue))
+    known = [
+        Prediction(action.id, start, end, end - action.arrival)
+        for action, (start, end) in zip(queue, times, strict=False)
+    ]
+    return known + [Prediction(action.id, None, None, None) for action in queue[len(times) :]]
 
 
 def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[WaitingAction]:

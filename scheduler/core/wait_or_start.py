@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scheduler.core.candidates import candidates
 from scheduler.core.completion import OVERDUE, Running
 from scheduler.core.events import Action
+from scheduler.core.fcfs import due
 from scheduler.core.rigid import NOTHING, RigidPolicy
 
 #: Waiting actions that are compared in one decision, in queue order.
@@ -43,7 +44,7 @@ class WaitOrStartPolicy(RigidPolicy):
         left = free[key]
         ends = sorted((max(hold.end, now + OVERDUE), hold.units[key]) for hold in running if hold.units.get(key))
         started: list[tuple[Action, int]] = []
-        for action in sorted(members, key=lambda one: one.durations[-1] - AGING * (now - one.arrival)):
+        for action in sorted(members, key=lambda one: one.durations[-1] - AGING * (now - due(one))):
             rank, waits = _earliest(action, now, left, ends)
             if waits and now - action.arrival < PATIENCE:
                 left = max(0, left - action.sizes[rank])

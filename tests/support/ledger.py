@@ -319,8 +319,8 @@ class Ledger:
             self._evicted[domain] = head.id
         busy = any(self._domain_of(name) == domain and units for name, (_, _, units) in self.running.items())
         assert busy, f"{head.id} is first on {domain}, fits and waits, and nobody runs there"
-        if self.policies[head.key.split(":")[0]] in ("live", "paper_wait", "residency", "wait_or_start", "utilisation"):
-            return  # they may let it wait for something better
+        if self.policies[head.key.split(":")[0]] not in ("paper", "min"):
+            return  # the others may let it wait for something better
         assert self._evicted.get(domain) == head.id, f"{head.id} is first on {domain}, fits and was not looked at"
 
     def _head_of_node(self, node: str) -> Action | None:
@@ -351,4 +351,4 @@ class Ledger:
 
 
 def _order(action: Action) -> tuple[int, int]:
-    return (-action.priority, action.seq)
+    return (action.arrival - 30_000 * action.priority, action.seq)

@@ -1,0 +1,104 @@
+"""GPU services: where they are, and policy "residency"."""
+
+from __future__ import annotations
+
+from scheduler.core.events import Action, NodeJoined, Tick
+from scheduler.core.residency import AGING
+from scheduler.core.warmth import Warmth
+from tests.support.core import Driver, action, grants, rejects
+
+
+def gpu(
+    name: str, service: str | None, arrival: int = 0, sizes: tuple[int, ...] = (1,), duration: int = 5000
+) -> Action:
+    durations = [duration] * len(sizes)
+    return action(name, key="gpu", sizes=sizes, durations=durations, service=service, arrival=arrival)
+
+
+def test_an_action_goes_only_to_a_node_that_holds_its_service() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge")
+    driver.gpu_node("g2", 1, "teacher")
+    assert grants(driver.submit(gpu("a1", "teacher"))) == {"a1": ("g2", 1)}
+    assert driver.submit(gpu("a2", "teacher")) == []
+    assert driver.where("a2") == "g2"
+    assert grants(driver.submit(gpu("a3", None))) == {"a3": ("g1", 1)}
+
+
+def test_a_service_that_no_node_holds_is_infeasible_and_the_others_are_named() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge", "teacher")
+    [reject] = driver.submit(gpu("a1", "critic"))
+    assert "critic, which no gpu node holds; the services there are: judge, teacher" in str(reject)
+    assert rejects([reject]) == {"a1": "infeasible"}
+
+
+def test_too_many_devices_are_counted_on_the_nodes_that_hold_the_service() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge")
+    driver.gpu_node("g2", 1, "teacher")
+    [reject] = driver.submit(gpu("a1", "teacher", sizes=(2,)))
+    assert "the largest, g2, has gpu=1" in str(reject)
+
+
+def test_actions_wait_for_a_gpu_node_whatever_their_service() -> None:
+    driver = Driver()
+    assert driver.submit(gpu("a1", "judge")) == []
+    assert grants(driver.gpu_node("g1", 1, "judge")) == {"a1": ("g1", 1)}
+
+
+def test_a_node_that_drops_a_service_loses_who_waits_for_it() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 1, "judge", "teacher")
+    driver.submit(gpu("a1", "judge"), gpu("a2", "teacher"))
+    assert rejects(driver.feed(NodeJoined(0, "g1", "gpu", {"gpu": 1}, services=("judge",)))) == {"a2": "infeasible"}
+
+
+def test_a_warm_service_goes_first_up_to_the_aging() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 1, "judge", "teacher")
+    driver.submit(gpu("a1", "judge"))
+    driver.submit(gpu("a2", "teacher", arrival=10), gpu("a3", "judge", arrival=20))
+    driver.at = 100
+    assert grants(driver.release("a1")) == {"a3": ("g1", 1)}
+    driver.submit(gpu("a4", "judge", arrival=10 + AGING + 1))
+    driver.at = 20 + AGING
+    assert grants(driver.release("a3")) == {"a2": ("g1", 1)}, "who waited longer by the aging comes first"
+
+
+def test_an_action_waits_for_a_warm_device_that_is_nearly_free() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 2, "judge", "teacher")
+    driver.submit(gpu("a1", "judge", duration=300))
+    assert driver.submit(gpu("a2", "judge")) == []
+    assert grants(driver.submit(gpu("a3", "teacher"))) == {"a3": ("g1", 1)}
+    assert grants(driver.release("a1")) == {"a2": ("g1", 1)}
+
+
+def test_it_stops_waiting_when_that_device_is_late() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 2, "judge")
+    driver.submit(gpu("a1", "judge", duration=300))
+    driver.submit(gpu("a2", "judge"))
+    assert driver.core.next_wake(0) == 300
+    assert grants(driver.feed(Tick(300))) == {"a2": ("g1", 1)}
+
+
+def test_everybody_gets_the_smallest_size() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 8, "judge")
+    assert grants(driver.submit(gpu("a1", "judge", sizes=(1, 2, 4)))) == {"a1": ("g1", 1)}
+
+
+def test_warmth_prefers_devices_that_hold_the_service_and_then_the_oldest() -> None:
+    warmth = Warmth(3)
+    for name, service in (("a", "s1"), ("b", "s2"), ("c", "s3")):
+        warmth.occupy(name, service, 1)
+    for name in "abc":
+        warmth.leave(name)
+    warmth.occupy("d", "s2", 1)
+    assert warmth.idle() == {"s1": 1, "s3": 1}
+    warmth.occupy("e", "s4", 1)
+    assert warmth.idle() == {"s3": 1}
+    warmth.resize(2)
+    assert warmth.idle() == {}
