@@ -44,7 +44,14 @@ class Objective:
             for member, given in zip(group.members, units, strict=False)
         ]
         rest = group.members[kept:] + group.later
-        waiting = waiting_act(now, group.budget - sum(units), self.busy + started, rest, self._waiting_units)
+        begin, free, busy = now, group.budget - sum(units), self.busy + started
+        if self._waiting_units and busy:
+            # Who waits waits for somebody to end. Otherwise an evicted candidate could start at once, with the units
+            # that it finds, in the simulated queue, and evicting would never look better than starting it.
+            first = min(busy)
+            busy.remove(first)
+            begin, free = max(now, first[0]), free + first[1]
+        waiting = waiting_act(begin, free, busy, rest, self._waiting_units)
         if waiting is None:
             return None
         return kept * now + self.arrangement.total(kept) - self._arrivals[kept] + waiting
