@@ -24,6 +24,7 @@ from compose.simulate.results import Run, summary
 from compose.simulate.tables import tables
 from compose.simulate.target import Answer, smallest
 from compose.simulate.workloads.registry import Source
+from scheduler.core.domain import in_words
 from scheduler.record import Lead
 
 T = TypeVar("T")
@@ -79,7 +80,11 @@ def run_target(comparison: Comparison, what: Literal["act", "step"], seconds: fl
         )
     }
     for (batch, policy), answer in answers.items():
-        click.echo(json.dumps(_row(batch, policy, answer)) if as_json else _sentence(batch, policy, what, answer))
+        if as_json:
+            click.echo(json.dumps(_row(batch, policy, answer)))
+        else:
+            units = comparison.cluster(batch).resized(answer.nodes or 1).capacity()
+            click.echo(f"{policy}: {batch} trajectories {_sentence(what, answer, in_words(units))}")
     return all(answer.nodes is not None for answer in answers.values())
 
 
@@ -113,11 +118,11 @@ def _smallest(comparison: Comparison, batch: int, policy: str, what: Literal["ac
     return smallest(measure, seconds)
 
 
-def _sentence(batch: int, policy: str, what: str, answer: Answer) -> str:
+def _sentence(what: str, answer: Answer, units: str) -> str:
     if answer.nodes is not None:
-        return f"{policy}: {batch} trajectories need {answer.nodes} nodes for {what} {answer.value:.2f} s"
+        return f"need {answer.nodes} nodes ({units} in all) for {what} {answer.value:.2f} s"
     best = f"the best {what} seen is {answer.value:.2f} s" if isfinite(answer.value) else "they fit no number of nodes"
-    return f"{policy}: {batch} trajectories do not get there with any number of nodes; {best}"
+    return f"do not get there with any number of nodes; {best}"
 
 
 def _row(batch: int, policy: str, answer: Answer) -> dict[str, object]:
