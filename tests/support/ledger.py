@@ -294,8 +294,12 @@ class Ledger:
             assert _order(action) < _order(other), f"{action.id} was granted before {other.id}"
 
     def _may_be_passed(self, other: Action, node: str) -> bool:
-        """Whether policy "live" may leave an action waiting: it would keep its size, or only memory is missing."""
-        lacks = other.demand.get("memory", 0) > self.free(node)["memory"]
+        """Whether policy "live" may leave an action waiting: it would keep its size, or only memory is missing.
+
+        Memory also is missing if somebody before it, who may be left waiting in the end, was to have it.
+        """
+        ahead = [one for one in self._queue_of(node) if _order(one) <= _order(other) and not one.light]
+        lacks = sum(one.demand.get("memory", 0) for one in ahead) > self.free(node)["memory"]
         return (len(other.sizes) > 1 and not other.malleable) or (lacks and self.at - other.arrival < 10_000)
 
     def _nobody_waits_in_vain(self, served: set[str]) -> None:
