@@ -109,3 +109,17 @@ def waiting_act(
     if len(ends) < len(waiting):
         return None
     return sum(ends) - sum(action.arrival for action in waiting)
+
+
+def after_first(now: int, free: int, busy: Sequence[tuple[int, int]]) -> tuple[int, int, list[tuple[int, int]]] | None:
+    """Return the ms, the free units and what still runs when the first of `busy` has ended; None if nothing runs.
+
+    Whoever is left waiting now does not start before that. Otherwise an evicted action could "start now" in the
+    estimate, with just what it was evicted for.
+    """
+    if not busy:
+        return None
+    first = min(busy)
+    rest = list(busy)
+    rest.remove(first)
+    return max(now, first[0]), free + first[1], rest

@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from scheduler.core.arrangement import Arrangement
 from scheduler.core.candidates import Group
-from scheduler.core.completion import Running, waiting_act
+from scheduler.core.completion import Running, after_first, waiting_act
+from scheduler.core.events import Action
 
 #: Up to here each step drops one candidate, as in the paper; from here on each step drops twice as many as the
 #: one before, so that a bulk arrival of n candidates costs at most EXACT_STEPS + log2(n) evaluations.
@@ -44,17 +45,16 @@ class Objective:
             for member, given in zip(group.members, units, strict=False)
         ]
         rest = group.members[kept:] + group.later
-        begin, free, busy = now, group.budget - sum(units), self.busy + started
-        if self._waiting_units and busy:
-            # Who waits waits for somebody to end. Otherwise an evicted candidate could start at once, with the units
-            # that it finds, in the simulated queue, and evicting would never look better than starting it.
-            first = min(busy)
-            busy.remove(first)
-            begin, free = max(now, first[0]), free + first[1]
-        waiting = waiting_act(begin, free, busy, rest, self._waiting_units)
+        waiting = self._waiting_act(group.budget - sum(units), self.busy + started, rest)
         if waiting is None:
             return None
         return kept * now + self.arrangement.total(kept) - self._arrivals[kept] + waiting
+
+    def _waiting_act(self, free: int, busy: list[tuple[int, int]], rest: tuple[Action, ...]) -> int | None:
+        if not self._waiting_units or not rest:
+            return waiting_act(self._now, free, busy, rest)
+        then = after_first(self._now, free, busy)
+        return None if then is None else waiting_act(*then, rest, self._waiting_units)
 
 
 def keep(objective: Callable[[int], int | None], count: int, least: int = 1) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import lcm
 
-from scheduler.core.completion import waiting_act
+from scheduler.core.completion import after_first, waiting_act
 from scheduler.core.events import Action
 
 #: Arrangements that one decision may compare.
@@ -132,18 +132,11 @@ class Gate:
         return _Arranged(value, ranks)
 
     def _waiting_act(self, spare: int, ends: list[tuple[int, int]], waiting: list[Action]) -> int | None:
-        """Return the summed ACT of who waits; nobody starts before the first completion.
-
-        Otherwise a dropped action could "start now" in the estimate, and ties would decide.
-        """
+        """Return the summed ACT of who waits; nobody starts before the first completion."""
         if not waiting:
             return 0
-        busy = [*self.fixed, *ends]
-        if not busy:
-            return None
-        first = min(busy)
-        busy.remove(first)
-        return waiting_act(max(self.now, first[0]), spare + first[1], busy, waiting)
+        then = after_first(self.now, spare, [*self.fixed, *ends])
+        return None if then is None else waiting_act(*then, waiting)
 
 
 def _steps(sizes: Sequence[tuple[int, ...]], tables: Sequence[tuple[int, ...]]) -> list[list[tuple[int, int]]]:

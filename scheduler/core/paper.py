@@ -46,8 +46,8 @@ class PaperPolicy(RigidPolicy):
     """The paper's decision, sizes fixed for an action's life.
 
     The paper leaves open what the waiting actions are taken to get, and whether one candidate must stay. As "paper"
-    they get their smallest size and one must; as "paper_wait", the kinder reading, they take the units they find when
-    somebody has ended, up to `waiting_units`, and all candidates may be evicted while something runs.
+    they get their smallest size and one must; as "paper_wait", the kinder reading, they take the units they find from
+    the first completion on, up to `waiting_units`, and all candidates may be evicted while something runs.
 
     Args:
         depth: how many waiting actions behind the candidates count in the objective.
