@@ -7,10 +7,20 @@ import time
 from uuid import uuid4
 
 from scheduler.books import Books
-from scheduler.core.events import CloseSandbox, Decision, Grant, OpenSandbox, RefuseSandbox, Reject, TrajectoryClosed
+from scheduler.core.events import (
+    CloseSandbox,
+    Decision,
+    Grant,
+    OpenSandbox,
+    RefuseSandbox,
+    Reject,
+    Resize,
+    TrajectoryClosed,
+)
 from scheduler.entries import Entry
 from scheduler.ledger import GrantRecord, TrajectoryRecord
 from scheduler.outcomes import error_of
+from scheduler.resizing import order_resize
 from tangram_tasks import wire
 from tangram_tasks.errors import Infeasible, TangramError
 
@@ -34,6 +44,8 @@ async def _one(books: Books, decision: Decision, start_lease: float) -> None:
     match decision:
         case Grant():
             _grant(books, decision, start_lease)
+        case Resize():
+            order_resize(books, books.entries.by_action[decision.action], decision.units)
         case Reject():
             await _reject(books, decision)
         case OpenSandbox():

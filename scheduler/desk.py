@@ -11,11 +11,12 @@ from scheduler.books import Books
 from scheduler.core.events import Cancelled, SandboxReady, Submitted, Tick, TrajectoryClosed, TrajectoryOpened
 from scheduler.decisions import act
 from scheduler.entries import Entry, Timer
-from scheduler.intake import admit, end_grant, undo_unstarted
+from scheduler.intake import admit, end_grant, readmit_refused, undo_unstarted
 from scheduler.ledger import CANCEL_MEMORY, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import lose_node
 from scheduler.recovery import recover
+from scheduler.resizing import asked_by_hand, resized
 from tangram_tasks import wire
 from tangram_tasks.errors import SandboxError
 
@@ -108,6 +109,8 @@ class Desk:
                 self._close(message.trajectory, SandboxError(f"trajectory {message.trajectory} was closed"))
             case wire.CancelAction():
                 await self._cancel(message.action)
+            case wire.ResizeRequest():
+                asked_by_hand(books, message)
 
     def _close(self, trajectory: str, why: SandboxError) -> None:
         books = self._books
@@ -139,6 +142,9 @@ class Desk:
         if isinstance(event, wire.NodeState):
             self._next_look = 0.0
             return
+        if isinstance(event, wire.ActionResized):
+            resized(books, event)
+            return
         record = books.trajectories.get(event.trajectory)
         if record is None or record.node != event.node:
             return  # closed meanwhile
@@ -155,6 +161,9 @@ class Desk:
         record = wire.DoneRecord.model_validate_json(payload)
         entry = books.entries.by_grant.get(record.grant)
         if entry is None:
+            return
+        if record.outcome == "refused":
+            await readmit_refused(books, entry)
             return
         end_grant(books, entry)
         if record.outcome == "requeue":

@@ -25,6 +25,7 @@ class Entry:
         record: that grant in the ledger.
         successor: its next message. A retry (or a replacement) is published under the same id before the grant of
             the try that ends is given back.
+        refusals: how many nodes could not hold a grant of it although the books said so.
     """
 
     seq: int
@@ -33,6 +34,7 @@ class Entry:
     grant: str | None = None
     record: GrantRecord | None = None
     successor: Entry | None = None
+    refusals: int = 0
 
     def as_action(self) -> Action:
         """Return what the core needs to know of it."""

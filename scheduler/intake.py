@@ -8,9 +8,12 @@ from scheduler.books import Books
 from scheduler.core.events import Released, Submitted
 from scheduler.entries import Entry
 from scheduler.envelope import BadMessage, Envelope, parse
-from tangram_tasks.errors import InvalidAction
+from tangram_tasks.errors import InvalidAction, NoCapacity
 
 logger = logging.getLogger(__name__)
+
+#: Half the pause before an action that its node refused is granted again for the first time, s.
+REFUSAL_PAUSE = 0.05
 
 
 async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None = None) -> None:
@@ -76,6 +79,25 @@ async def _take_home(books: Books, seq: int, copy: Envelope) -> None:
     entry = books.entries.by_grant.get(copy.grant.id) if copy.grant else None
     if entry is not None:
         await undo_unstarted(books, entry)
+
+
+async def readmit_refused(books: Books, entry: Entry) -> None:
+    """Let an action wait again at its old place after its node could not hold the grant; fail it at `max_attempts`.
+
+    The pause lets the node's books and ours come together; it doubles, since nothing says when they have.
+    """
+    envelope, refusals = entry.envelope, entry.refusals + 1
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=envelope.action))
+    logger.warning("action %s was refused by its node, time %d", envelope.action, refusals)
+    if refusals >= envelope.header.spec.max_attempts:
+        why = f"action {envelope.action} was granted {refusals} times to nodes that had no room for it"
+        await books.outcomes.fail(envelope, NoCapacity(f"{why}: see grants_refused in `tangram status`"))
+        books.batch.drop(entry.seq)
+        return
+    books.entries.add(Entry(entry.seq, envelope, entry.arrival, refusals=refusals))
+    again = books.clock() + round(REFUSAL_PAUSE * 1000 * 2**refusals)
+    books.entries.set_timer(again, envelope.action, "eta")
 
 
 async def undo_unstarted(books: Books, entry: Entry) -> bool:

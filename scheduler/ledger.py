@@ -141,7 +141,7 @@ class Ledger:
 
 
 class Batch:
-    """Changes that go to Redis in one pipeline. `commit` returns the answers of grant and ungrant, in order."""
+    """Changes that go to Redis in one pipeline. `commit` returns the answers of grant, ungrant and resize, in order."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -170,6 +170,10 @@ class Batch:
                 [grant, int(only_unstarted), seq, raw],
             )
         )
+
+    def resize(self, grant: str, record: GrantRecord) -> None:
+        """Note what a grant holds now."""
+        self._calls.append(("resize", [self._keys.epoch, self._keys.grants], [grant, record.model_dump_json()]))
 
     def drop(self, seq: int) -> None:
         """Pending -> ended."""

@@ -11,6 +11,8 @@ from tangram_tasks.elasticity import Elasticity, Fixed
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.resources import API_PREFIX, CPU, GPU, MEMORY, ResourceVector, memory_mib
 
+#: Latency-sensitive or best effort: which of two actions the kernel favours where they meet.
+Qos = Literal["ls", "be"]
 #: What an action may be given as a size: one number, or the allowed ones.
 Sizes = int | Iterable[int]
 
@@ -69,6 +71,7 @@ class ActionSpec(BaseModel):
         sandbox: it runs in its trajectory's sandbox.
         service: the reward model it calls, for gpu actions.
         priority: higher goes first among waiting actions.
+        qos: "ls" (latency-sensitive) or "be" (best effort): whom the kernel favours once both run; cpu only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +88,7 @@ class ActionSpec(BaseModel):
     sandbox: bool = False
     service: str | None = None
     priority: int = 0
+    qos: Qos = "ls"
 
     @model_validator(mode="after")
     def _curve_covers_sizes(self) -> ActionSpec:

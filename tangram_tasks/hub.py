@@ -11,23 +11,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Coroutine, Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis.asyncio as aioredis
-from celery import states
+from celery import Task, states
 from redis.exceptions import RedisError
 
 from tangram_tasks.backend import REPORT
 from tangram_tasks.control import stream_entry
+from tangram_tasks.deployment import Deployment
 from tangram_tasks.errors import ActionCancelled
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import ADMISSION_QUEUE, CancelAction, ControlMessage
-
-if TYPE_CHECKING:
-    from tangram_tasks.app import TangramApp
-    from tangram_tasks.task import ActionTask
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +34,7 @@ RESYNC_SECONDS = 2.0
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Hub]] = WeakKeyDictionary()
 
 
-def hub_of(app: TangramApp) -> Hub:
+def hub_of(app: Deployment) -> Hub:
     """Return the hub of this app in the running event loop."""
     hubs = _hubs.setdefault(asyncio.get_running_loop(), {})
     if id(app) not in hubs:
@@ -99,7 +96,7 @@ class Hub:
         app: names the broker; its backend decodes results.
     """
 
-    def __init__(self, app: TangramApp) -> None:
+    def __init__(self, app: Deployment) -> None:
         self._app = app
         self._producer = EnvelopeProducer()
         self._client = aioredis.Redis.from_url(app.url, socket_timeout=30, socket_connect_timeout=5, max_connections=8)
@@ -111,7 +108,7 @@ class Hub:
         for loop in (self._publish_loop, self._listen_loop, self._resync_loop):
             self.spawn(loop())
 
-    async def submit(self, task: ActionTask, args: Any, kwargs: Any, options: dict[str, Any]) -> ActionHandle:
+    async def submit(self, task: Task[Any, Any], args: Any, kwargs: Any, options: dict[str, Any]) -> ActionHandle:
         """Publish one action. Raises InvalidAction, BrokerUnavailable."""
         result = task.apply_async(args, kwargs, producer=self._producer, **options)
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -12,7 +12,7 @@ class ActionReport(BaseModel):
         task: task name.
         node: where it ran.
         key: its key resource.
-        units: units of the key resource granted.
+        units: units of the key resource granted at first.
         attempts: how often it was started, this one included.
         queue_s: published until granted.
         overhead_s: granted until the body starts, plus the body's end until the units are free.
@@ -23,6 +23,7 @@ class ActionReport(BaseModel):
         page_ins: services paged in for it.
         cpu_seconds: CPU time of its commands.
         peak_memory: bytes.
+        units_over_time: (seconds since its resources were given, units from then on), where those could change.
         started_at: wall clock, seconds since the epoch.
         ended_at: the same.
     """
@@ -43,6 +44,7 @@ class ActionReport(BaseModel):
     page_ins: int = 0
     cpu_seconds: float = 0.0
     peak_memory: int = 0
+    units_over_time: tuple[tuple[float, int], ...] = ()
     started_at: float = 0.0
     ended_at: float = 0.0
 

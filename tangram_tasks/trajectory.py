@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import uuid4
 
 from pydantic import ValidationError
 
+from tangram_tasks.deployment import Deployment
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.hub import hub_of
 from tangram_tasks.publisher import current_trajectory
 from tangram_tasks.resources import memory_mib
 from tangram_tasks.wire import CloseTrajectory, OpenTrajectory
-
-if TYPE_CHECKING:
-    from tangram_tasks.app import TangramApp
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -55,7 +53,7 @@ class Trajectory:
 
     def __init__(
         self,
-        app: TangramApp,
+        app: Deployment,
         *,
         image: str = "tangram-base:latest",
         memory: str | int = "512MiB",

@@ -105,7 +105,15 @@ class CancelAction(_Message):
     action: str
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction
+class ResizeRequest(_Message):
+    """Client to scheduler: let a running malleable action have so many units; one of its allowed sizes."""
+
+    op: Literal["resize"] = "resize"
+    action: str
+    units: int = Field(ge=1)
+
+
+ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest
 
 
 class OpenSandbox(_Message):
@@ -130,7 +138,16 @@ class KillAction(_Message):
     grant: str
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction
+class ResizeAction(_Message):
+    """Scheduler to node: let this running action have so many units; answered by ActionResized."""
+
+    op: Literal["resize"] = "resize"
+    action: str
+    grant: str
+    units: int = Field(ge=1)
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction
 
 
 class SandboxState(_Message):
@@ -152,7 +169,28 @@ class NodeState(_Message):
     up: bool
 
 
-NodeEvent = SandboxState | NodeState
+class ActionResized(_Message):
+    """Node to scheduler: what became of a ResizeAction.
+
+    Args:
+        node: the node.
+        action: the action.
+        grant: the grant that the order named.
+        units: what that grant holds now; 0 if it does not run here.
+        ok: whether that is what was ordered.
+        reason: why not.
+    """
+
+    event: Literal["resized"] = "resized"
+    node: str
+    action: str
+    grant: str
+    units: int = Field(ge=0)
+    ok: bool
+    reason: str = ""
+
+
+NodeEvent = SandboxState | NodeState | ActionResized
 
 
 class QuotaRecord(_Message):
@@ -197,7 +235,8 @@ class DoneRecord(_Message):
     Args:
         grant: the grant id.
         action: the task id.
-        outcome: "ok", "error", "retry", "requeue", "ignored" or the class name of a TangramError.
+        outcome: "ok", "error", "retry", "requeue", "ignored", "refused" (its node could not hold the grant; the body
+            never started) or the class name of a TangramError.
         report: where its time went; absent if the body never started.
     """
 

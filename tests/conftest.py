@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import random
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import NoReturn
@@ -25,7 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed once, so that the header can name it."""
+    """Choose the seed once, so that the header can name it, and let the processes under test hear Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited from a shell that started us in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(2**32)
 

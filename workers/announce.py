@@ -114,6 +114,8 @@ class Announcer:
             return
         if isinstance(order, wire.KillAction):
             self._runtime.kill(order.action, order.grant)
+        elif isinstance(order, wire.ResizeAction):
+            self._obey(order)  # here, since two of one action must not overtake each other; it takes no time
         elif not self._stop.is_set():
             self._orders.submit(self._obey, order)
 

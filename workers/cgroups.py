@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tangram_tasks.action import Qos
 from tangram_tasks.errors import SandboxError
+from workers import group_files
+from workers.topology import parse_cpus
 
 PERIOD_US = 100_000
 IDLE_US = 1_000  # the least quota the kernel takes
 _V2 = "cgroup2"
+#: What a group's CPU time counts for beside others on the same core: the kernel's default, and hardly anything.
+SHARES: Mapping[Qos, int] = {"ls": 1024, "be": 10}  # version 1
+_WEIGHT: Mapping[Qos, int] = {"ls": 100, "be": 1}  # version 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,13 @@ class Cgroup:
 
     Args:
         version: 1 or 2; a hybrid host counts as 1.
-        folders: controller to folder; in version 2 all are the same.
+        folders: controller to folder; in version 2 all are the same, or `cpu` and `cpuset` lie below the others.
+        written: what we last wrote, by file.
     """
 
     version: int
     folders: Mapping[str, Path]
+    written: dict[Path, str] = field(default_factory=dict, compare=False)
 
     def writable(self) -> bool:
         """Whether the CPU time of the group can be set by us."""
@@ -65,6 +73,36 @@ class Cgroup:
         """Leave 1 % of one core, so that servers and heartbeats inside go on. Raises SandboxError."""
         self._set_quota(IDLE_US)
 
+    def weigh(self, qos: Qos) -> None:
+        """Set what the group counts for beside others that run on the same cores. Raises SandboxError."""
+        if self.version == 2:
+            self._write("cpu", "cpu.weight", str(_WEIGHT[qos]))
+        else:
+            self._write("cpu", "cpu.shares", str(SHARES[qos]))
+
+    def reassert(self) -> int:
+        """Write again what somebody else has changed since (systemd, `docker update`).
+
+        Returns:
+            How many files said something else than what we wrote. 0 when the group is gone, too.
+
+        Raises:
+            SandboxError: it went while it was written.
+        """
+        drifted = [file for file, value in self.written.items() if _differs(file, value)]
+        for file in drifted:
+            write(file, self.written[file])
+        return len(drifted)
+
+    def quota(self) -> int:
+        """CPU time in microseconds per 100 ms; -1 if unlimited. Raises SandboxError if the group is gone."""
+        name = "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
+        try:
+            found = (self.folders["cpu"] / name).read_text().split()[0]
+        except OSError as error:
+            raise SandboxError(f"cannot read {self.folders['cpu'] / name}: {error.strerror}") from None
+        return -1 if found == "max" else int(found)
+
     def oom_kills(self) -> int:
         """How many processes the kernel has killed in it for lack of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
@@ -76,25 +114,36 @@ class Cgroup:
 
     def _set_quota(self, quota: int) -> None:
         if self.version == 2:
-            write(self.folders["cpu"] / "cpu.max", f"{quota} {PERIOD_US}")
+            self._write("cpu", "cpu.max", f"{quota} {PERIOD_US}")
         else:
-            write(self.folders["cpu"] / "cpu.cfs_quota_us", str(quota))
+            self.written.setdefault(self.folders["cpu"] / "cpu.cfs_period_us", str(PERIOD_US))  # as the kernel made it
+            self._write("cpu", "cpu.cfs_quota_us", str(quota))
 
     def _pin(self, cpus: Sequence[int]) -> None:
         if cpus and "cpuset" in self.folders:
-            write(self.folders["cpuset"] / "cpuset.cpus", ",".join(map(str, cpus)))
+            self._write("cpuset", "cpuset.cpus", ",".join(map(str, cpus)))
+
+    def _write(self, controller: str, name: str, value: str) -> None:
+        file = self.folders[controller] / name
+        write(file, value)
+        self.written[file] = value
 
 
 def write(file: Path, value: str) -> None:
     """Write a kernel file in one call. Raises SandboxError naming file and value."""
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
+        group_files.put(file, value)
     except OSError as error:
         raise SandboxError(f"cannot write {value!r} to {file}: {error.strerror}; the sandbox may be gone") from None
+
+
+def _differs(file: Path, value: str) -> bool:
+    """Whether a file says something else; one that is gone does not."""
+    try:
+        found = file.read_text().strip()
+    except OSError:
+        return False
+    return parse_cpus(found) != parse_cpus(value) if file.name == "cpuset.cpus" else found != value
 
 
 def find(pid: int | str, *, root: Path = Path("/"), must_contain: str = "") -> Cgroup:

@@ -7,21 +7,23 @@ import fcntl
 import logging
 import os
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
+from tangram_tasks.action import Qos
 from tangram_tasks.errors import ConfigurationError, SandboxError
 from tangram_tasks.resources import CPU, MEMORY, MIB
 from tangram_tasks.wire import OpenTrajectory
 from workers.cpu_book import CpuBook
+from workers.cpu_grants import CpuGrants
 from workers.isolation import MIN_MEMORY_MIB
 from workers.live_sandbox import LiveSandbox
 from workers.sandbox_backend import BackendName, choose_backend
 from workers.sandbox_lease import SandboxLease
+from workers.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 CREATORS = 4  # sandboxes made or removed at once: more only queue inside the engine
@@ -58,9 +60,10 @@ class CpuNode:
         unsafe_local: bool = False,
     ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
-        self._book = CpuBook(cpus, len(cpus) if cores is None else cores, cpu_unit)
+        book = CpuBook(cpus, len(cpus) if cores is None else cores, cpu_unit)
+        self._grants = CpuGrants(node, book)
         self.node = node
-        self.capacity = {CPU: self._book.units, MEMORY: memory_mib or _machine_memory()}
+        self.capacity = {CPU: book.units, MEMORY: memory_mib or _machine_memory()}
         self._folder = state_dir.resolve() / "sandboxes" / quote(node, safe="")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._claim = _claim(self._folder, node)
@@ -77,9 +80,9 @@ class CpuNode:
         self._lock = threading.Lock()
         self._sandboxes: dict[str, Future[LiveSandbox]] = {}
         self._live: set[str] = set()
-        self._leases: dict[str, SandboxLease] = {}
-        self._opened = self._failed = self._served = 0
+        self._opened = self._failed = 0
         self._stopped = False
+        self._upkeep = Upkeep(node, self._up, self._grants)
 
     def open(self, order: OpenTrajectory) -> None:
         """Make the trajectory's sandbox and wait until it is ready. Idempotent; at most 4 are made at once.
@@ -113,9 +116,9 @@ class CpuNode:
         """
         with self._lock:
             future = self._sandboxes.pop(trajectory, None)
-            leases = [lease for lease in self._leases.values() if lease.sandbox.trajectory == trajectory]
-        for lease in leases:
-            lease.cancel()
+        for lease in self._grants.leases():
+            if lease.sandbox.trajectory == trajectory:
+                lease.cancel()
         if future is None or future.exception() is not None:
             return
         sandbox = future.result()
@@ -125,45 +128,50 @@ class CpuNode:
 
     @contextlib.contextmanager
     def lease(
-        self, *, trajectory: str, action: str, units: int, max_units: int, deadline: float
+        self,
+        *,
+        trajectory: str,
+        action: str,
+        units: int,
+        max_units: int,
+        deadline: float,
+        grant: str = "",
+        qos: Qos = "ls",
     ) -> Iterator[SandboxLease]:
         """Give an action its units for the length of the block.
 
         Args:
             trajectory: in whose sandbox it runs.
             action: its id.
-            units: what it was granted.
+            units: what it was granted; 0 for a light action, which shares CPUs with others.
             max_units: the largest size it may ever get.
             deadline: `time.monotonic()` value at which its commands are killed.
+            grant: the grant's id, by which a later `resize` knows it.
+            qos: whom the kernel favours where two actions meet.
 
         Raises:
-            SandboxError: the trajectory has no sandbox here, or the units are not free.
+            SandboxError: the trajectory has no sandbox here.
+            GrantUnheld: the units are not free.
         """
         sandbox = self._sandbox(trajectory)
         lease = SandboxLease(sandbox, action=action, units=units, max_units=max_units, deadline=deadline)
-        share = self._book.take(units)
-        try:
-            with self._resizing(lease):
-                sandbox.grow(share, self._book.cpu_unit)
-            with self._known(lease):
-                yield lease
-        finally:
-            lease.finish()
-            try:
-                with self._resizing(lease):
-                    sandbox.shrink(share, self._book.cpu_unit)
-            except SandboxError as error:  # its end must not hide how the action ended
-                logger.warning("after action %s: %s", action, error)
-            self._book.give_back(share)
+        with self._grants.hold(lease, grant=grant, units=units, qos=qos):
+            yield lease
+
+    def resize(self, action: str, units: int, grant: str | None = None) -> bool:
+        """Let a running action have other units. See `workers.cpu_grants.CpuGrants.resize`."""
+        return self._grants.resize(action, units, grant)
+
+    def units_of(self, action: str, grant: str | None = None) -> int:
+        """Units that a running action holds; 0 if it does not run here."""
+        return self._grants.units_of(action, grant)
 
     def cancel(self, action: str) -> bool:
         """Kill what the action runs here; its `exec` raises ActionCancelled. Return whether it runs here."""
-        with self._lock:
-            lease = self._leases.get(action)
-        if lease is None:
-            return False
-        lease.cancel()
-        return True
+        running = [lease for lease in self._grants.leases() if lease.action == action]
+        for lease in running:
+            lease.cancel()
+        return bool(running)
 
     def sweep(self) -> list[str]:
         """Remove sandboxes that an earlier process of this node left behind; return their leases.
@@ -183,6 +191,7 @@ class CpuNode:
                 return
             self._stopped = True
             trajectories = list(self._sandboxes)
+        self._upkeep.stop()
         for future in [self._creators.submit(self.close, trajectory) for trajectory in trajectories]:
             try:
                 future.result()
@@ -199,9 +208,8 @@ class CpuNode:
                 "sandboxes": len(self._live),
                 "sandboxes_opened": self._opened,
                 "sandboxes_failed": self._failed,
-                "actions": len(self._leases),
-                "actions_served": self._served,
-                "cpu_free": self._book.free,
+                "drift_total": self._upkeep.drift_total,
+                **self._grants.stats(),
             }
 
     def _create(self, order: OpenTrajectory) -> LiveSandbox:
@@ -225,24 +233,10 @@ class CpuNode:
             raise SandboxError(f"trajectory {trajectory} has no sandbox on node {self.node}: it is closed or lost")
         return future.result()
 
-    @contextlib.contextmanager
-    def _resizing(self, lease: SandboxLease) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            lease.usage.resize_s += time.perf_counter() - began
-
-    @contextlib.contextmanager
-    def _known(self, lease: SandboxLease) -> Iterator[None]:
+    def _up(self) -> list[LiveSandbox]:
         with self._lock:
-            self._leases[lease.action] = lease
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._leases[lease.action]
-                self._served += 1
+            ended = [future for future in self._sandboxes.values() if future.done()]
+        return [future.result() for future in ended if future.exception() is None]
 
 
 _LEASE = "sandbox-"

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
-from tangram_tasks.errors import SandboxError
+from tangram_tasks.errors import SandboxError, TangramError
 from tangram_tasks.resources import CPU
 from tangram_tasks.wire import (
     ActionHeader,
+    ActionResized,
     CloseSandbox,
     GrantHeader,
     NodeEvent,
@@ -18,6 +19,7 @@ from tangram_tasks.wire import (
     NodeOrder,
     OpenSandbox,
     QuotaRecord,
+    ResizeAction,
     SandboxState,
 )
 from workers.cpu_node import CpuNode
@@ -61,13 +63,16 @@ class CpuWorker:
             units=grant.units,
             max_units=self._largest(header),
             deadline=deadline,
+            grant=grant.id,
+            qos=header.spec.qos,
         ) as lease:
-            context = ActionContext(action=action, units=grant.units, deadline=deadline, sandbox=lease)
+            context = ActionContext(action=action, units=lease.cpus, deadline=deadline, sandbox=lease)
             try:
                 yield Applied(context, usage)
             finally:
                 usage.cpu_seconds = lease.usage.cpu_seconds
                 usage.peak_memory = lease.usage.peak_memory
+                usage.units_over_time = lease.usage.units_over_time
         usage.resize_s = lease.usage.resize_s
 
     def _largest(self, header: ActionHeader) -> int:
@@ -79,12 +84,28 @@ class CpuWorker:
         return self._node.cancel(action)
 
     def obey(self, order: NodeOrder) -> NodeEvent | None:
-        """Make or remove a sandbox."""
+        """Make or remove a sandbox, or resize a running action."""
         if isinstance(order, OpenSandbox):
             return self._open(order)
         if isinstance(order, CloseSandbox):
             self._node.close(order.trajectory)
+        if isinstance(order, ResizeAction):
+            return self._resize(order)
         return None
+
+    def _resize(self, order: ResizeAction) -> ActionResized:
+        try:
+            done, reason = self._node.resize(order.action, order.units, order.grant), "it does not run here"
+        except TangramError as error:
+            done, reason = False, str(error)
+        return ActionResized(
+            node=self.name,
+            action=order.action,
+            grant=order.grant,
+            units=self._node.units_of(order.action, order.grant) or (order.units if done else 0),
+            ok=done,
+            reason="" if done else reason,
+        )
 
     def _open(self, order: OpenSandbox) -> SandboxState:
         trajectory = order.order.trajectory

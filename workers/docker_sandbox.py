@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tangram_tasks.action import Qos
 from tangram_tasks.errors import ConfigurationError, SandboxError
 from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.agent_archive import write_agent
-from workers.cgroups import IDLE_US, PERIOD_US, Cgroup, find
+from workers.cgroups import IDLE_US, PERIOD_US, SHARES, Cgroup, find
 from workers.live_sandbox import CpuControl, LiveSandbox
 from workers.sandbox_folder import SOCKET, SandboxFolder
+from workers.scope_leaf import own_leaf
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
+
+logger = logging.getLogger(__name__)
 
 OWNER, NODE, TRAJECTORY, LEASE = "tangram.owner", "tangram.node", "tangram.trajectory", "tangram.lease"
 _ENGINE_TIME = 60  # s for one call to the engine
@@ -119,6 +124,7 @@ class DockerUpdate:
 
     def __init__(self, container: Container, group: Cgroup) -> None:
         self._container, self._group = container, group
+        self._size: tuple[int, Sequence[int]] = (group.quota(), ())
 
     def give(self, cores: float, cpus: Sequence[int]) -> None:
         """See CpuControl."""
@@ -128,16 +134,30 @@ class DockerUpdate:
         """See CpuControl."""
         self._update(IDLE_US, ())
 
+    def weigh(self, qos: Qos) -> None:
+        """See CpuControl."""
+        self._ask(cpu_shares=SHARES[qos])
+
+    def reassert(self) -> int:
+        """See CpuControl. Only CPU time is looked at."""
+        if self._group.quota() == self._size[0]:
+            return 0
+        self._update(*self._size)
+        return 1
+
     def oom_kills(self) -> int:
         """See CpuControl."""
         return self._group.oom_kills()
 
     def _update(self, quota: int, cpus: Sequence[int]) -> None:
+        self._ask(cpu_period=PERIOD_US, cpu_quota=quota, cpuset_cpus=",".join(map(str, cpus)) or None)
+        self._size = (quota, cpus)
+
+    def _ask(self, **settings: Any) -> None:
         from docker.errors import DockerException
 
-        pinned = ",".join(map(str, cpus)) or None
         try:
-            self._container.update(cpu_period=PERIOD_US, cpu_quota=quota, cpuset_cpus=pinned)
+            self._container.update(**settings)
         except DockerException as error:
             raise SandboxError(f"container {self._container.short_id} cannot be resized: {error}") from None
 
@@ -206,6 +226,12 @@ def _why_dead(container: Container) -> str:
 def _control(container: Container) -> CpuControl:
     container.reload()
     group = find(container.attrs["State"]["Pid"], must_contain=container.id or "")
+    try:
+        group = own_leaf(group)
+    except SandboxError as error:
+        logger.warning(
+            "container %s may lose its size to systemd for a second at a time: %s", container.short_id, error
+        )
     return group if group.writable() else DockerUpdate(container, group)
 
 

@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from tangram_tasks.action import Qos
 from tangram_tasks.errors import SandboxError
 from workers.agent_client import AgentClient
 from workers.cpu_book import Share
+
+LIGHT_CORES = 0.25  # of a sandbox in which only light actions run
 
 
 class CpuControl(Protocol):
@@ -20,6 +23,12 @@ class CpuControl(Protocol):
 
     def idle(self) -> None:
         """Leave almost nothing. Raises SandboxError."""
+
+    def weigh(self, qos: Qos) -> None:
+        """Set what it counts for beside others on the same cores; "ls" before the first call. Raises SandboxError."""
+
+    def reassert(self) -> int:
+        """Set again what somebody else has changed; return how many settings were. Raises SandboxError."""
 
     def oom_kills(self) -> int:
         """How many processes the kernel has killed in it for lack of memory."""
@@ -51,7 +60,13 @@ class LiveSandbox:
         self.control, self._dispose = control, dispose
         self._lock = threading.Lock()
         self._shares: list[Share] = []
+        self._qos: Qos = "ls"
         self._removed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether an action runs in it."""
+        return bool(self._shares)
 
     def grow(self, share: Share, cpu_unit: float) -> None:
         """Add what an action was granted. Raises SandboxError."""
@@ -59,12 +74,31 @@ class LiveSandbox:
             self._shares.append(share)
             self._apply(cpu_unit)
 
+    def exchange(self, old: Share, new: Share, cpu_unit: float) -> None:
+        """Give a running action another share. Raises SandboxError; it has the old one then, as far as we know."""
+        with self._lock:
+            self._shares[self._shares.index(old)] = new
+            try:
+                self._apply(cpu_unit)
+            except SandboxError:
+                self._shares[self._shares.index(new)] = old
+                raise
+
     def shrink(self, share: Share, cpu_unit: float) -> None:
         """Take it back; idle when nothing is left. Raises SandboxError."""
         with self._lock:
             self._shares.remove(share)
             if not self._removed:
                 self._apply(cpu_unit)
+
+    def reassert(self) -> int:
+        """Set its size again where somebody else changed it. Returns how many settings were; 0 once it is removed."""
+        with self._lock:
+            if self._removed:
+                return 0
+            with contextlib.suppress(SandboxError):  # it is on its way out; its next command says so
+                return self.control.reassert()
+            return 0
 
     def remove(self) -> None:
         """Remove it with everything that runs in it. Idempotent."""
@@ -76,8 +110,13 @@ class LiveSandbox:
         self.client.close()
 
     def _apply(self, cpu_unit: float) -> None:
-        if self._shares:
-            cpus = [cpu for share in self._shares for cpu in share.cpus]
-            self.control.give(sum(share.units for share in self._shares) * cpu_unit, cpus)
-        else:
+        if not self._shares:
             self.control.idle()
+            return
+        qos: Qos = "ls" if any(share.qos == "ls" for share in self._shares) else "be"
+        if qos != self._qos:
+            self.control.weigh(qos)
+            self._qos = qos
+        heavy = [share for share in self._shares if share.units]
+        cpus = sorted({cpu for share in heavy or self._shares for cpu in share.cpus})
+        self.control.give(sum(share.units for share in heavy) * cpu_unit or LIGHT_CORES, cpus)

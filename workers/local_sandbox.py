@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tangram_tasks.action import Qos
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.wire import OpenTrajectory
 from workers.agent.privileges import NO_USER
@@ -112,6 +113,13 @@ class Unlimited:
 
     def idle(self) -> None:
         """See CpuControl."""
+
+    def weigh(self, qos: Qos) -> None:
+        """See CpuControl."""
+
+    def reassert(self) -> int:
+        """See CpuControl."""
+        return 0
 
     def oom_kills(self) -> int:
         """See CpuControl."""

@@ -13,13 +13,14 @@ from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, Q
 
 @dataclass(slots=True)
 class Usage:
-    """What an action cost beside its body; filled in while it runs. Seconds and bytes."""
+    """What an action cost beside its body, and what it held; filled in while it runs. Seconds and bytes."""
 
     resize_s: float = 0.0
     restore_s: float = 0.0
     page_ins: int = 0
     cpu_seconds: float = 0.0
     peak_memory: int = 0
+    units_over_time: list[tuple[float, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

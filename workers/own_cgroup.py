@@ -10,7 +10,9 @@ from pathlib import Path
 
 from tangram_tasks.errors import SandboxError
 from tangram_tasks.resources import MIB
+from workers import group_files
 from workers.cgroups import Cgroup, find, write
+from workers.delegation import delegate
 
 _WORKER_LEAF = "tangram-worker"
 _GONE_TIME = 5.0  # s that killed processes get to leave a group
@@ -32,9 +34,9 @@ def create_group(name: str, *, memory: int, pids: int, root: Path = Path("/")) -
     group = Cgroup(parent.version, {controller: folder / name for controller, folder in parent.folders.items()})
     try:
         if parent.version == 2:
-            _delegate(parent.folders["cpu"])
+            delegate(parent.folders["cpu"], parent.folders["cpu"] / _WORKER_LEAF)
         for folder in set(group.folders.values()):
-            folder.mkdir()
+            group_files.make(folder)
         _limit(group, parent, memory * MIB, pids)
     except (OSError, SandboxError) as error:
         with contextlib.suppress(OSError):
@@ -65,7 +67,7 @@ def remove_group(group: Cgroup) -> None:
         for folder in remaining:
             _kill_members(folder)
             with contextlib.suppress(OSError):  # busy until the last process is gone
-                folder.rmdir()
+                group_files.remove(folder)
         remaining = [folder for folder in remaining if folder.is_dir()]
         if remaining and time.monotonic() > give_up:
             raise SandboxError(f"processes in {remaining[0]} do not die: see `cat {remaining[0]}/cgroup.procs`")
@@ -103,16 +105,3 @@ def _limit(group: Cgroup, parent: Cgroup, memory: int, pids: int) -> None:
         if (folder / "memory.memsw.limit_in_bytes").exists():
             write(folder / "memory.memsw.limit_in_bytes", str(memory))
     write(group.folders["pids"] / "pids.max", str(pids))
-
-
-def _delegate(parent: Path) -> None:
-    """Let sub-groups of a version 2 group have limits, for which it must hold no process itself."""
-    wanted = "+cpu +cpuset +memory +pids"
-    control = parent / "cgroup.subtree_control"
-    if {"cpu", "cpuset", "memory", "pids"} <= set(control.read_text().split()):
-        return
-    leaf = parent / _WORKER_LEAF
-    leaf.mkdir(exist_ok=True)
-    for pid in (parent / "cgroup.procs").read_text().split():
-        (leaf / "cgroup.procs").write_text(pid)
-    control.write_text(wanted)

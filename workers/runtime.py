@@ -17,6 +17,7 @@ from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
 from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
 from workers.claims import Claims
+from workers.cpu_book import GrantUnheld
 from workers.node import Applied, Node
 from workers.request import GrantRefused
 
@@ -66,6 +67,10 @@ class Runtime:
                     clock.body_ends()
                 self._check_overrun(request, header, applied.context.deadline)
             self._check_killed(request, grant)
+        except GrantUnheld as error:
+            outcome = "refused"
+            logger.warning("%s; the scheduler chooses again", error)
+            raise Ignore(str(error)) from None
         except BaseException as error:
             outcome = _outcome(error)
             raise
@@ -81,7 +86,7 @@ class Runtime:
         with self._lock:
             outcome, report = self._ended.pop(grant.id, ("ignored", None))
         record = DoneRecord(grant=grant.id, action=action, outcome="requeue" if requeue else outcome, report=report)
-        if not self._claims.done(record, requeue=requeue):
+        if not self._claims.done(record, requeue=requeue or outcome == "refused"):
             logger.warning("action %s: grant %s was taken back before it ended", action, grant.id)
 
     def kill(self, action: str, grant: str) -> None:
@@ -146,6 +151,7 @@ class _Clock:
             page_ins=usage.page_ins if usage else 0,
             cpu_seconds=usage.cpu_seconds if usage else 0.0,
             peak_memory=usage.peak_memory if usage else 0,
+            units_over_time=tuple(usage.units_over_time) if usage else (),
             started_at=start,
             ended_at=end,
         )

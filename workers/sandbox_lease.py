@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, SandboxError
 from tangram_tasks.sandbox import ExecResult, Sandbox
@@ -27,11 +27,13 @@ class SandboxUsage:
         resize_s: seconds spent on sizing the sandbox, both ways.
         cpu_seconds: of its commands.
         peak_memory: bytes of the largest process.
+        units_over_time: (seconds since its units were given, units from then on).
     """
 
     resize_s: float = 0.0
     cpu_seconds: float = 0.0
     peak_memory: int = 0
+    units_over_time: list[tuple[float, int]] = field(default_factory=list)
 
 
 class SandboxLease(Sandbox):
@@ -51,6 +53,7 @@ class SandboxLease(Sandbox):
         self._units, self._max_units, self._deadline = units, max_units, deadline
         self._cancellation = Cancellation()
         self._over = False
+        self._given_at: float | None = None
         self._lock = threading.Lock()
 
     @property
@@ -105,6 +108,13 @@ class SandboxLease(Sandbox):
         """See Sandbox. At most 64 MiB; relative to the work folder."""
         left = self._time_left(f"write {path}")
         raise_refusal(self._ask({"op": "write", "path": path}, data, min(left, FILE_TIME)), self.action, path)
+
+    def resized(self, units: int) -> None:
+        """Note what the action holds from now on; the first time, when its units are given."""
+        now = time.monotonic()
+        self._given_at = self._given_at or now
+        self._units = units
+        self.usage.units_over_time.append((round(now - self._given_at, 4), units))
 
     def cancel(self) -> None:
         """Kill what the action runs, and let it run nothing more. Idempotent."""

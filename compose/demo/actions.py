@@ -41,7 +41,7 @@ def unpack(sandbox: Sandbox, files: Mapping[str, str]) -> int:
     return len(files)
 
 
-@shared_action(cpu=SIZES, elasticity=Amdahl(serial=0.05), timeout=120, duration=7.0)
+@shared_action(cpu=SIZES, elasticity=Amdahl(serial=0.05), timeout=120, duration=5.0)
 def run_suite(sandbox: Sandbox, target: str) -> dict[str, Any]:
     """Run the tests at `target`. Returns passed, failed and the last 2000 characters of output.
 

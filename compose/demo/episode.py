@@ -45,11 +45,6 @@ class Step:
     calls: tuple[Call, ...] = ()
     shape: Kind | None = None
 
-    @property
-    def actions(self) -> int:
-        """How many actions it issues in parallel."""
-        return len(self.targets) + len(self.calls)
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -62,8 +57,8 @@ class Pace:
         longest_call: seconds of a replayed call.
     """
 
-    turns: int = 10
-    time_scale: float = 0.3
+    turns: int = 8
+    time_scale: float = 0.25
     longest_gap: float = 3.0
     longest_call: float = 3.0
 

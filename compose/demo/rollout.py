@@ -36,7 +36,7 @@ class Rollout:
         rewards: bool,
         image: str,
         memory: str = "384MiB",
-        limit: float = 240.0,
+        limit: float,
     ) -> None:
         self._app = app
         self._sharing = sharing
@@ -70,7 +70,7 @@ class Rollout:
 
     async def _trajectory(self, outcome: Outcome, steps: Sequence[Step], progress: Callable[[], None]) -> None:
         async with within(self._limit), self._sharing.enter() as share:
-            run = TrajectoryRun(outcome, share, self._reports.append)
+            run = TrajectoryRun(outcome, share, self._reports.append, max_queue=self._limit)
             lifetime = self._limit + 60.0
             async with self._app.trajectory(image=self._image, memory=self._memory, max_lifetime=lifetime):
                 await run.run(steps, progress)

@@ -24,9 +24,6 @@ SIMILARITY, TEACHER = "minilm", "smollm2"
 #: CPU units a replayed command may get. A shell command seldom uses half a core.
 REPLAY_SIZES: dict[Kind, tuple[int, ...]] = {"shell": SIZES[:1], "python": SIZES, "install": SIZES}
 
-#: Seconds that any action may wait for its grant; a demo that waits longer is broken and must say so.
-MAX_QUEUE = 240.0
-
 
 class TrajectoryRun:
     """One trajectory while it runs.
@@ -35,12 +32,16 @@ class TrajectoryRun:
         outcome: is filled as it goes.
         share: what it may use.
         report: is given the report of every action.
+        max_queue: seconds that any action may wait for its grant.
     """
 
-    def __init__(self, outcome: Outcome, share: Share, report: Callable[[ActionReport], None]) -> None:
+    def __init__(
+        self, outcome: Outcome, share: Share, report: Callable[[ActionReport], None], *, max_queue: float
+    ) -> None:
         self.outcome = outcome
         self._share = share
         self._report = report
+        self._max_queue = max_queue
         self._unreported_wait = share.waited  # the wait for a reservation belongs to the first action's queue time
 
     async def run(self, steps: Sequence[Step], progress: Callable[[], None]) -> None:
@@ -104,7 +105,7 @@ class TrajectoryRun:
         asked = loop.time()
         async with self._share.hold(hold):
             waited, self._unreported_wait = self._unreported_wait + loop.time() - asked, 0.0
-            handle = await action.using(max_queue=MAX_QUEUE, cpu=cpu).asubmit(*args)
+            handle = await action.using(max_queue=self._max_queue, cpu=cpu).asubmit(*args)
             try:
                 return await handle.result_or_cancel()
             finally:

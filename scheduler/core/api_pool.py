@@ -43,6 +43,7 @@ class ApiPool:
             for action in [action for action, caller in provider.callers.items() if caller == node]:
                 provider.release(action)
                 forgotten.append(action)
+        self._load.pop(node, None)
         return forgotten
 
     def domain_at(self, node: str, action: Action) -> ApiProvider | None:

@@ -33,7 +33,11 @@ QUOTAS = {"search": Quota(concurrency=3, per_second=4.0, burst=2), "chat": Quota
 KEYS = ["cpu", "gpu", "api:search", "api:chat"]
 SIZES = st.sets(st.integers(1, 4), min_size=1, max_size=3).map(sorted)
 SERVICES = ["judge", "teacher"]
-CPU_POLICIES = ["paper", "paper_wait", "min", "fixed:2", "utilisation", "wait_or_start"]
+POLICIES = {
+    "cpu": st.sampled_from(["live", "live", "paper", "paper_wait", "min", "fixed:2", "utilisation", "wait_or_start"]),
+    "gpu": st.sampled_from(["residency", "paper", "min"]),
+    "api": st.sampled_from(["min", "paper", "fixed:2"]),
+}
 DRAIN_STEPS = 1000
 
 
@@ -42,16 +46,20 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     @initialize(
         depth=st.sampled_from([0, 2, 16]),
-        cpu=st.sampled_from(["live", *CPU_POLICIES]),
-        gpu=st.sampled_from(["residency", "paper", "min"]),
-        api=st.sampled_from(["min", "paper", "fixed:2"]),
+        chosen=st.fixed_dictionaries(POLICIES),
         instant=st.booleans(),
+        cores=st.integers(0, 8),
+        apis=st.sampled_from([set(), set(QUOTAS)]),
     )
-    def start(self, depth: int, cpu: str, gpu: str, api: str, instant: bool) -> None:
+    def start(self, depth: int, chosen: dict[str, str], instant: bool, cores: int, apis: set[str]) -> None:
         self.depth, self.at, self.count = depth, 0, 0
         providers = {f"api:{name}": Provider(quota, Fraction(quota.burst)) for name, quota in QUOTAS.items()}
-        self.ledger = Ledger(providers=providers, instant=instant, policies={"cpu": cpu, "gpu": gpu, "api": api})
+        self.ledger = Ledger(providers=providers, instant=instant, policies=chosen)
         self._fresh_core()
+        if cores:
+            self.cpu_node_joins("c1", cores, 300)
+        if apis:
+            self.api_node_joins("x1", apis)
 
     def _make_core(self) -> Admission:
         chosen = self.ledger.policies
@@ -171,44 +179,34 @@ class AdmissionMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         key=st.sampled_from(KEYS),
-        sizes=SIZES,
-        memory=st.sampled_from([0, 0, 30, 150]),
-        patience=st.sampled_from([None, None, 1, 300]),
-        priority=st.integers(0, 1),
+        count=st.integers(1, 5),
         nature=st.sampled_from(["plain", "malleable", "malleable", "light"]),
     )
-    def action_is_submitted(
-        self,
-        data: st.DataObject,
-        key: str,
-        sizes: list[int],
-        memory: int,
-        patience: int | None,
-        priority: int,
-        nature: str,
-    ) -> None:
-        light = nature == "light" and key == "cpu"
-        sizes = sizes[:1] if light else sizes
-        self.count += 1
+    def actions_are_submitted(self, data: st.DataObject, key: str, count: int, nature: str) -> None:
         homes = [None, "nowhere", *sorted(self.ledger.sandboxes)] if key == "cpu" else [None]
-        wanted = action(
-            f"a{self.count}",
-            key=key,
-            sizes=sizes,
-            durations=[max(1, data.draw(st.integers(100, 900)) // size) for size in sizes],
-            memory=memory if key == "cpu" else 0,
-            arrival=self.at,
-            trajectory=data.draw(st.sampled_from(homes)),
-            deadline=None if patience is None else self.at + patience,
-            priority=priority,
-            malleable=nature == "malleable",
-            job=data.draw(st.sampled_from(["", "b"])),
-            light=light,
-            service=data.draw(st.sampled_from([None, *SERVICES])) if key == "gpu" else None,
-        )
-        self.ledger.waiting[wanted.id] = wanted
-        self.ledger.submitted.add(wanted.id)
-        self.tell(Submitted(self.at, wanted))
+        home, light = data.draw(st.sampled_from(homes)), nature == "light" and key == "cpu"
+        for _ in range(count):
+            self.count += 1
+            sizes = data.draw(SIZES)[: 1 if light else None]
+            patience = data.draw(st.sampled_from([None, None, None, 1, 300]))
+            wanted = action(
+                f"a{self.count}",
+                key=key,
+                sizes=sizes,
+                durations=[max(1, data.draw(st.integers(100, 900)) // size) for size in sizes],
+                memory=data.draw(st.sampled_from([0, 0, 30, 150])) if key == "cpu" else 0,
+                arrival=self.at,
+                trajectory=home,
+                deadline=None if patience is None else self.at + patience,
+                priority=data.draw(st.integers(0, 1)),
+                malleable=nature == "malleable",
+                job=data.draw(st.sampled_from(["", "b"])),
+                light=light,
+                service=data.draw(st.sampled_from([None, *SERVICES])) if key == "gpu" else None,
+            )
+            self.ledger.waiting[wanted.id] = wanted
+            self.ledger.submitted.add(wanted.id)
+            self.tell(Submitted(self.at, wanted))
 
     @rule(data=st.data())
     def a_known_action_is_submitted_again(self, data: st.DataObject) -> None:

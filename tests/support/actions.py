@@ -7,7 +7,9 @@ from typing import Any
 
 from celery import current_app, shared_task
 
+from tangram_tasks.context import current_action
 from tangram_tasks.elasticity import Amdahl
+from tangram_tasks.sandbox import Sandbox
 from tangram_tasks.shared import shared_action
 
 
@@ -64,14 +66,35 @@ def overrun(seconds: float) -> None:
 
 @shared_action(name="t.cpu", cpu=(1, 2), elasticity=Amdahl(serial=0.1), timeout=30)
 def on_cpu() -> int:
-    from tangram_tasks.context import current_action
-
     return current_action().units
 
 
 @shared_action(name="t.huge", cpu=4096, timeout=30)
 def huge() -> None:
     """Asks for more than any node has."""
+
+
+@shared_action(name="t.sizes", cpu=(1, 2), elasticity=Amdahl(serial=0.1), malleable=True, timeout=60)
+def sizes(sandbox: Sandbox, marks: int) -> list[int]:
+    """Return the sizes it had, in order, after so many changes."""
+    return _sizes(sandbox, marks, 20.0)
+
+
+@shared_action(name="t.rigid", cpu=(1, 2), elasticity=Amdahl(serial=0.1), timeout=60)
+def rigid(sandbox: Sandbox) -> list[int]:
+    """Return the sizes it had within a second."""
+    return _sizes(sandbox, 1, 1.0)
+
+
+def _sizes(sandbox: Sandbox, marks: int, seconds: float) -> list[int]:
+    app: Any = current_app
+    seen, end = [sandbox.cpus], time.monotonic() + seconds
+    app.redis.set("running", current_action().action)
+    while len(seen) <= marks and time.monotonic() < end:
+        time.sleep(0.01)
+        if sandbox.cpus != seen[-1]:
+            seen.append(sandbox.cpus)
+    return seen
 
 
 @shared_task(name="t.note")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compose.image import BASE_IMAGE
+from tangram_tasks.action import Qos
 from tangram_tasks.wire import OpenTrajectory
 from workers.cpu_node import CpuNode
 from workers.sandbox_lease import SandboxLease
@@ -26,7 +27,7 @@ class Trajectory:
     node: CpuNode
 
     def lease(
-        self, units: int = 1, seconds: float = 30.0, action: str | None = None
+        self, units: int = 1, seconds: float = 30.0, action: str | None = None, qos: Qos = "ls"
     ) -> AbstractContextManager[SandboxLease]:
         return self.node.lease(
             trajectory=self.id,
@@ -34,6 +35,7 @@ class Trajectory:
             units=units,
             max_units=4,
             deadline=time.monotonic() + seconds,
+            qos=qos,
         )
 
 

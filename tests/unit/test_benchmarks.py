@@ -45,9 +45,10 @@ def test_an_incomplete_result_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         main(["hop"])
 
 
-def test_an_unknown_name_is_wrong_usage() -> None:
+@pytest.mark.parametrize("arguments", [["nonsense"], ["hop", "--swerex"]])
+def test_an_unknown_name_or_a_foreign_option_is_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["nonsense"])
+        main(arguments)
     assert caught.value.code == 2
 
 

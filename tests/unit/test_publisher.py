@@ -40,6 +40,13 @@ def test_everything_goes_to_the_admission_queue(suite: Any) -> None:
     assert header(made).spec.priority == 9, "priority moves into our header: one list, not four"
 
 
+def test_a_call_may_choose_its_class(suite: Any) -> None:
+    assert header(options(suite)).spec.qos == "ls"
+    assert header(options(suite, qos="be")).spec.qos == "be"
+    with pytest.raises(InvalidAction, match="qos"):
+        options(suite, qos="urgent")
+
+
 def test_a_stale_grant_is_dropped(suite: Any) -> None:
     made = options(suite, headers={GRANT_HEADER: {"id": "old"}, "mine": 1})
     assert GRANT_HEADER not in made["headers"]

@@ -91,7 +91,7 @@ def actions(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeAction]:
 
 async def run(share: FakeShare, steps: tuple[Step, ...]) -> tuple[Outcome, list[ActionReport]]:
     reports: list[ActionReport] = []
-    trajectory = TrajectoryRun(Outcome(number=0), share, reports.append)
+    trajectory = TrajectoryRun(Outcome(number=0), share, reports.append, max_queue=9.0)
     await trajectory.run(steps, lambda: None)
     return trajectory.outcome, reports
 
@@ -104,12 +104,12 @@ async def test_an_episode_fails_then_edits_then_passes(actions: dict[str, FakeAc
     assert outcome.searches == len(actions["http_get"].calls) >= 1
     assert actions["unpack"].calls == [(project_files(),)]
     # An edit is two actions.
-    assert len(reports) == sum(step.actions for step in steps) + 1
+    assert len(reports) == sum(len(step.targets) + len(step.calls) for step in steps) + 1
 
 
 async def test_rewards_rank_with_both_models(actions: dict[str, FakeAction]) -> None:
     share = FakeShare()
-    trajectory = TrajectoryRun(Outcome(number=1), share, lambda _: None)
+    trajectory = TrajectoryRun(Outcome(number=1), share, lambda _: None, max_queue=9.0)
     await trajectory.reward()
     assert trajectory.outcome.rewards == {
         "minilm": Ranking(right=0.9, wrong=0.1),
@@ -142,7 +142,7 @@ async def test_the_wait_for_a_reservation_counts_once_into_the_first_action(acti
 async def test_a_failing_action_ends_the_trajectory_and_is_reported(actions: dict[str, FakeAction]) -> None:
     actions["replay"].answer = NodeLost("cpu-1 died")
     reports: list[ActionReport] = []
-    trajectory = TrajectoryRun(Outcome(number=0), FakeShare(), reports.append)
+    trajectory = TrajectoryRun(Outcome(number=0), FakeShare(), reports.append, max_queue=9.0)
     step = Step(0.0, "replay", calls=(Call(0.1, 0.5),), shape="shell")
     with pytest.raises(ExceptionGroup) as caught:
         await trajectory.run((UNPACK, step, step), lambda: None)

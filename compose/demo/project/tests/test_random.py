@@ -9,9 +9,9 @@ from spans.csvtext import dump, parse
 from spans.text import distance
 
 DAY = 400
-ROUNDS_SETS = 600
-ROUNDS_CSV = 150
-ROUNDS_DISTANCE = 300
+ROUNDS_SETS = 400
+ROUNDS_CSV = 90
+ROUNDS_DISTANCE = 180
 
 
 def draw(rng, count):

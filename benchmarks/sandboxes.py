@@ -1,0 +1,71 @@
+"""A hundred live sandboxes: what one costs in memory, how fast they are made, and what an action in any one costs."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cpu_box import open_sandbox, quantile, result, spread, timed_true, warm_node
+from workers.cpu_node import CREATORS, CpuNode
+
+SANDBOXES = 100
+ACTIONS = 300
+REACH_MS = 15.0
+
+
+def run() -> dict[str, Any]:
+    """Measure; milliseconds, MiB."""
+    names = [f"t-{number}" for number in range(SANDBOXES)]
+    choose = random.Random(0)
+    with warm_node("first") as node:
+        before = _pss()
+        alone = [timed_true(node, "first")[0] for _ in range(ACTIONS // 3)]
+        began = time.perf_counter()
+        with ThreadPoolExecutor(CREATORS) as pool:
+            list(pool.map(lambda name: open_sandbox(node, name), names))
+        took = time.perf_counter() - began
+        grown = _pss() - before
+        overhead = [timed_true(node, choose.choice(names))[0] for _ in range(ACTIONS)]
+        backend = node.backend_name
+        began = time.perf_counter()
+        _close(node, names)
+        removed = time.perf_counter() - began
+    value = quantile(overhead, 0.5)
+    return result(
+        "sandboxes",
+        round(value, 2),
+        f"ms per action in a random one of {SANDBOXES}",
+        reach=f"p50 <= {REACH_MS:g} ms",
+        holds=value <= REACH_MS,
+        n=ACTIONS,
+        spread=spread(overhead),
+        detail={
+            "backend": backend,
+            "one_sandbox_ms": spread(alone),
+            "memory_mib_each": round(grown / SANDBOXES, 2),
+            "created_per_s": round(SANDBOXES / took, 2),
+            "removed_per_s": round(SANDBOXES / removed, 2),
+        },
+    )
+
+
+def _close(node: CpuNode, names: list[str]) -> None:
+    with ThreadPoolExecutor(CREATORS) as pool:
+        list(pool.map(node.close, names))
+
+
+def _pss() -> float:
+    """Return the MiB of all agents and container shims, shared pages counted once in all."""
+    total = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+            if b"tangram-agent" in command or b"containerd-shim" in command:
+                lines = (folder / "smaps_rollup").read_text().splitlines()
+                total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        except (OSError, StopIteration):  # it ended meanwhile
+            continue
+    return total / 1024

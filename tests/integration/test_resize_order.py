@@ -1,0 +1,95 @@
+"""Resizes ordered from outside, and grants that a node refuses, over real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from compose.embedded import Stack
+from compose.stack_config import CpuNodeConfig, StackConfig
+from tangram_tasks import NoCapacity, TangramApp
+from tangram_tasks.backend import REPORT
+from tangram_tasks.tools import bash
+from tangram_tasks.wire import ResizeRequest
+from tests.support import actions
+from tests.waiting import wait_until
+
+WAIT = 30
+
+
+def client_of(stack: Stack) -> TangramApp:
+    app = TangramApp("client", broker=stack.broker_url)
+    app.set_current()
+    return app
+
+
+def local_stack(*imports: str) -> Stack:
+    config = StackConfig(
+        persistent=False,
+        cpu=(CpuNodeConfig(name="cpu-1", cores=2, backend="local"),),
+        imports=imports,
+        unsafe_local=True,
+    )
+    return Stack(config)
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[TangramApp]:
+    with local_stack("tests.support.actions") as stack:
+        app = client_of(stack)
+        yield app
+        app.close()
+
+
+def started(app: TangramApp, action: str) -> None:
+    wait_until(lambda: app.redis.get("running") == action.encode(), "it runs")
+
+
+def test_a_running_action_is_resized_on_request(app: TangramApp) -> None:
+    with app.trajectory(memory="64MiB"):
+        result = actions.sizes.delay(2)
+        started(app, result.id)
+        app.send_control(ResizeRequest(action=result.id, units=1))
+        beside = bash.delay("true")
+        assert beside.get(timeout=WAIT)["exit_code"] == 0, "what it gave up is granted to another"
+        app.send_control(ResizeRequest(action=result.id, units=2))
+        assert result.get(timeout=WAIT) == [2, 1, 2]
+    report = app.backend.get_task_meta(result.id)[REPORT]
+    assert report["units"] == 2
+    assert [units for _, units in report["units_over_time"]] == [2, 1, 2]
+    times = [seconds for seconds, _ in report["units_over_time"]]
+    assert times[0] == 0
+    assert times == sorted(times)
+
+
+def test_what_may_not_be_resized_is_not(app: TangramApp) -> None:
+    with app.trajectory(memory="64MiB"):
+        result = actions.sizes.delay(1)
+        started(app, result.id)
+        app.send_control(ResizeRequest(action=result.id, units=7), ResizeRequest(action="nobody", units=1))
+        app.send_control(ResizeRequest(action=result.id, units=1))
+        assert result.get(timeout=WAIT) == [2, 1]
+
+
+def test_a_rigid_action_keeps_its_size(app: TangramApp) -> None:
+    with app.trajectory(memory="64MiB"):
+        result = actions.rigid.delay()
+        started(app, result.id)
+        app.send_control(ResizeRequest(action=result.id, units=1))
+        assert result.get(timeout=WAIT) == [2]
+
+
+def test_a_grant_that_the_node_refuses_is_chosen_again() -> None:
+    with local_stack("tests.support.tight_node") as stack:
+        app = client_of(stack)
+        try:
+            with app.trajectory(memory="64MiB"):
+                result = bash.delay("true")
+                assert result.get(timeout=WAIT)["exit_code"] == 0
+                assert app.backend.get_task_meta(result.id)[REPORT]["attempts"] == 1, "a refusal is no start"
+                with pytest.raises(NoCapacity, match="granted 3 times to nodes that had no room"):
+                    bash.using(cpu=2).delay("true").get(timeout=WAIT)
+                assert bash.delay("true").get(timeout=WAIT)["exit_code"] == 0, "the books are whole"
+        finally:
+            app.close()

@@ -1,0 +1,63 @@
+"""Looks after a CPU node from time to time: sizes that somebody else changed, and books that are off."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from workers.cpu_grants import CpuGrants
+from workers.live_sandbox import LiveSandbox
+
+logger = logging.getLogger(__name__)
+
+PERIOD = 1.0  # s between two looks; each goes over the sandboxes in which actions run
+IDLE_EVERY = 5  # looks; then over the others, too
+AUDIT_EVERY = 10  # looks
+
+
+class Upkeep:
+    """A thread that looks, from construction until `stop`.
+
+    Args:
+        node: the node's name.
+        sandboxes: returns those that are up.
+        grants: what actions hold.
+    """
+
+    def __init__(self, node: str, sandboxes: Callable[[], Iterable[LiveSandbox]], grants: CpuGrants) -> None:
+        self._node, self._sandboxes, self._grants = node, sandboxes, grants
+        self._looks = 0
+        #: Settings that somebody else had changed and that were set again.
+        self.drift_total = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tangram-upkeep", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Look once."""
+        self._looks += 1
+        everywhere = self._looks % IDLE_EVERY == 0
+        for sandbox in self._sandboxes():
+            if (everywhere or sandbox.busy) and (drifted := sandbox.reassert()):
+                self.drift_total += drifted
+                logger.warning(
+                    "node %s: somebody else had changed %d settings of the sandbox of trajectory %s; set again",
+                    self._node,
+                    drifted,
+                    sandbox.trajectory,
+                )
+        if self._looks % AUDIT_EVERY == 0:
+            self._grants.audit()
+
+    def stop(self) -> None:
+        """Look no more. Idempotent."""
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(PERIOD):
+            try:
+                self.look()
+            except Exception:  # whatever it was, the next look comes
+                logger.exception("upkeep of node %s", self._node)
