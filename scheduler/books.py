@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +49,13 @@ class Books:
         self.epitaphs[trajectory] = error
         while len(self.epitaphs) > EPITAPHS:
             self.epitaphs.popitem(last=False)
+
+    def remember_cancelled(self, action: str, until: float) -> None:
+        """Note the id of an action that may still be on its way in; `until` is wall clock, s."""
+        now = time.time()
+        self.cancelled = {known: expiry for known, expiry in self.cancelled.items() if expiry > now}
+        self.cancelled[action] = until
+        self.batch.remember_cancelled(action, now)
 
     async def commit(self) -> list[int]:
         """Write the changes gathered so far."""

@@ -14,6 +14,7 @@ from scheduler.core.events import (
     OpenSandbox,
     RefuseSandbox,
     Reject,
+    Released,
     Resize,
     TrajectoryClosed,
 )
@@ -45,7 +46,8 @@ async def _one(books: Books, decision: Decision, start_lease: float) -> None:
         case Grant():
             _grant(books, decision, start_lease)
         case Resize():
-            order_resize(books, books.entries.by_action[decision.action], decision.units)
+            if (entry := books.entries.by_action.get(decision.action)) is not None:
+                order_resize(books, entry, decision.units)
         case Reject():
             await _reject(books, decision)
         case OpenSandbox():
@@ -58,9 +60,11 @@ async def _one(books: Books, decision: Decision, start_lease: float) -> None:
 
 
 def _grant(books: Books, decision: Grant, start_lease: float) -> None:
-    entry = books.entries.by_action[decision.action]
-    node = books.nodes.alive[decision.node]
+    entry, node = books.entries.by_action.get(decision.action), books.nodes.alive.get(decision.node)
     now = books.clock()
+    if entry is None or node is None:  # it ended, or the node died, in the same step
+        books.feed(Released(at=now, action=decision.action))
+        return
     record = GrantRecord(
         seq=entry.seq,
         action=decision.action,
@@ -117,7 +121,9 @@ async def end_waiting(books: Books, entry: Entry, error: TangramError) -> None:
 
 
 def _open(books: Books, decision: OpenSandbox) -> None:
-    known = books.trajectories[decision.trajectory]
+    known = books.trajectories.get(decision.trajectory)
+    if known is None:
+        return  # it was closed in the same step
     generation = books.nodes.generation(decision.node)
     record = TrajectoryRecord(order=known.order, node=decision.node, generation=generation)
     books.trajectories[decision.trajectory] = record

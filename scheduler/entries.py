@@ -25,6 +25,8 @@ class Entry:
         record: that grant in the ledger.
         successor: its next message. A retry (or a replacement) is published under the same id before the grant of
             the try that ends is given back.
+        cancelled: somebody cancelled it while it held a grant; it must not wait again.
+        unstarted: how often it was granted and nobody started it.
         refusals: how many nodes could not hold a grant of it although the books said so.
     """
 
@@ -34,10 +36,12 @@ class Entry:
     grant: str | None = None
     record: GrantRecord | None = None
     successor: Entry | None = None
+    cancelled: bool = False
+    unstarted: int = 0
     refusals: int = 0
 
-    def as_action(self) -> Action:
-        """Return what the core needs to know of it."""
+    def as_action(self, now: int) -> Action:
+        """Return what the core needs to know of it; its `max_queue` counts from `now`, ms."""
         spec = self.envelope.header.spec
         key = spec.demand.key
         waits = spec.max_queue
@@ -50,7 +54,7 @@ class Entry:
             sizes=spec.demand.sizes[key],
             durations=tuple(max(1, round(seconds * 1000)) for seconds in spec.durations()),
             trajectory=self.envelope.header.trajectory if spec.sandbox else None,
-            deadline=None if waits is None else self.arrival + round(waits * 1000),
+            deadline=None if waits is None else now + round(waits * 1000),
             priority=spec.priority,
             malleable=spec.malleable,
             job=self.envelope.header.job,
@@ -99,6 +103,10 @@ class Entries:
     def set_timer(self, at: int, action: str, kind: Timer) -> None:
         """Ask for a look at an action at a moment, ms."""
         heapq.heappush(self.timers, (at, action, kind))
+
+    def next_timer(self) -> int | None:
+        """Return the ms of the next moment at which an action needs a look."""
+        return self.timers[0][0] if self.timers else None
 
     def due(self, now: int) -> list[tuple[Entry, Timer]]:
         """Return the entries whose moment has come."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kombu.transport.virtual.base import Base64
 from pydantic import ValidationError
 
 from tangram_tasks.errors import InvalidAction
@@ -32,8 +33,10 @@ class Envelope:
 
     Args:
         content: the decoded envelope.
+        embed: what rides in the body beside the arguments.
         action: task id.
         task: task name.
+        try_number: which of its action's messages it is: Celery's retries and replacements so far.
         header: what it asks for.
         grant: set on a copy that kombu sent home.
         eta: wall clock ms before which it must not start.
@@ -41,8 +44,10 @@ class Envelope:
     """
 
     content: dict[str, Any]
+    embed: dict[str, Any]
     action: str
     task: str
+    try_number: tuple[int, int]
     header: ActionHeader
     grant: GrantHeader | None
     eta: int | None
@@ -51,11 +56,9 @@ class Envelope:
     @property
     def context(self) -> dict[str, Any]:
         """What Celery's backend wants to know of a request to store its failure."""
-        embed = _body(self.content)[2]
-        headers = self.content["headers"]
         return {
-            **headers,
-            **embed,
+            **self.content["headers"],
+            **self.embed,
             "delivery_info": self.content["properties"].get("delivery_info", {}),
             "reply_to": self.content["properties"].get("reply_to"),
             "correlation_id": self.content["properties"].get("correlation_id"),
@@ -80,19 +83,23 @@ def parse(raw: bytes | str) -> Envelope:
     """Check a raw message. Raises BadMessage saying what is wrong."""
     try:
         content = json.loads(raw)
-        headers = content["headers"]
+        headers, properties = content["headers"], content["properties"]
         action = headers["id"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BadMessage("not a Celery message in JSON with headers") from None
+    if not (isinstance(headers, dict) and isinstance(properties, dict) and isinstance(action, str) and action):
+        raise BadMessage("headers and properties must be objects, its id a text")
     try:
         if content.get("content-type") != "application/json":
             raise BadMessage(f"content type {content.get('content-type')!r}; only JSON is accepted", action)
-        _body(content)
+        embed = _embed(content)
         grant = headers.get(GRANT_HEADER)
         return Envelope(
             content=content,
+            embed=embed,
             action=action,
-            task=headers["task"],
+            task=str(headers["task"]),
+            try_number=(int(headers.get("retries") or 0), int(headers.get("replaced_task_nesting") or 0)),
             header=ActionHeader.model_validate(headers[HEADER]),
             grant=GrantHeader.model_validate(grant) if grant else None,
             eta=_milliseconds(headers.get("eta")),
@@ -101,20 +108,21 @@ def parse(raw: bytes | str) -> Envelope:
     except ValidationError as error:
         rows = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors()[:3])
         raise BadMessage(f"its tangram header is wrong: {rows}", action) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         if isinstance(error, BadMessage):
             raise
         raise BadMessage(f"it has no usable {error}", action) from None
 
 
-def _body(content: dict[str, Any]) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
-    from kombu.transport.virtual.base import Base64
-
+def _embed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what rides in the body beside the arguments: callbacks, errbacks, chain, chord."""
     body = content["body"]
     if content["properties"].get("body_encoding") == "base64":
         body = Base64().decode(body)
     args, kwargs, embed = json.loads(body)
-    return args, kwargs, embed
+    if not (isinstance(args, list) and isinstance(kwargs, dict) and isinstance(embed, dict)):
+        raise TypeError("body: it must hold arguments, keyword arguments and what rides beside them")
+    return embed
 
 
 def _milliseconds(moment: str | None) -> int | None:

@@ -39,10 +39,14 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         books.batch.drop(seq)
     elif books.entries.add(entry):
         submit(books, entry)
-    elif (known := books.entries.by_action[envelope.action]).grant is not None and known.successor is None:
-        known.successor = entry  # a retry: it waits for the end of the try that published it
+    elif _is_retry(known := books.entries.by_action[envelope.action], envelope):
+        known.successor = entry  # it waits for the end of the try that published it
     else:
-        books.batch.drop(seq)  # a second copy of a message that waits
+        books.batch.drop(seq)  # a second copy
+
+
+def _is_retry(known: Entry, envelope: Envelope) -> bool:
+    return known.grant is not None and known.successor is None and known.envelope.try_number != envelope.try_number
 
 
 def submit(books: Books, entry: Entry) -> None:
@@ -53,16 +57,37 @@ def submit(books: Books, entry: Entry) -> None:
     if envelope.eta is not None and envelope.eta > now:
         books.entries.set_timer(envelope.eta, envelope.action, "eta")
     else:
-        books.feed(Submitted(at=now, action=entry.as_action()))
+        books.feed(Submitted(at=now, action=entry.as_action(now)))
 
 
-def end_grant(books: Books, entry: Entry) -> None:
+async def end_grant(books: Books, entry: Entry) -> None:
     """Forget an action whose grant ended in the ledger; its retry, if it published one, is next."""
     books.entries.forget(entry)
     books.feed(Released(at=books.clock(), action=entry.envelope.action))
     if entry.successor is not None:
-        books.entries.add(entry.successor)
-        submit(books, entry.successor)
+        await _wait_again(books, entry, entry.successor)
+
+
+async def resubmit(books: Books, entry: Entry, raw: str, *, unstarted: int = 0) -> Entry:
+    """Let an entry wait again, with the given raw message, after its grant was taken back in the ledger.
+
+    Returns the entry that waits now. `unstarted` is how often it was granted in vain so far.
+    """
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+    again = Entry(entry.seq, parse(raw), entry.arrival, refusals=entry.refusals, unstarted=unstarted)
+    await _wait_again(books, entry, again)
+    return again
+
+
+async def _wait_again(books: Books, before: Entry, entry: Entry) -> None:
+    """Let an entry wait, unless somebody cancelled its action while it held a grant."""
+    if before.cancelled:
+        await books.outcomes.revoke(entry.envelope, "cancelled")
+        books.batch.drop(entry.seq)
+    else:
+        books.entries.add(entry)
+        submit(books, entry)
 
 
 async def _refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
@@ -90,6 +115,10 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
     books.entries.forget(entry)
     books.feed(Released(at=books.clock(), action=envelope.action))
     logger.warning("action %s was refused by its node, time %d", envelope.action, refusals)
+    if entry.cancelled:
+        await books.outcomes.revoke(envelope, "cancelled")
+        books.batch.drop(entry.seq)
+        return
     if refusals >= envelope.header.spec.max_attempts:
         why = f"action {envelope.action} was granted {refusals} times to nodes that had no room for it"
         await books.outcomes.fail(envelope, NoCapacity(f"{why}: see grants_refused in `tangram status`"))
@@ -100,23 +129,15 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
     books.entries.set_timer(again, envelope.action, "eta")
 
 
-async def undo_unstarted(books: Books, entry: Entry) -> bool:
-    """Take back a grant that no worker has claimed; the action waits again at its old place."""
+async def undo_unstarted(books: Books, entry: Entry) -> Entry | None:
+    """Take back a grant that no worker has claimed; the action waits again at its old place.
+
+    Returns the entry that waits now, or None if the grant is used or has ended.
+    """
     if entry.grant is None:
-        return False
+        return None
     await books.commit()
     raw = entry.envelope.readmitted(entry.envelope.header.attempts)
     books.batch.ungrant(entry.grant, entry.seq, raw, only_unstarted=True)
     (undone,) = await books.commit()
-    if undone:
-        resubmit(books, entry, raw)
-    return bool(undone)
-
-
-def resubmit(books: Books, entry: Entry, raw: str) -> None:
-    """Let an entry wait again, with the given raw message, after its grant was taken back in the ledger."""
-    books.entries.forget(entry)
-    books.feed(Released(at=books.clock(), action=entry.envelope.action))
-    again = Entry(entry.seq, parse(raw), entry.arrival)
-    books.entries.add(again)
-    books.feed(Submitted(at=books.clock(), action=again.as_action()))
+    return await resubmit(books, entry, raw, unstarted=entry.unstarted + 1) if undone else None

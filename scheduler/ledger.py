@@ -7,17 +7,21 @@ lead can change nothing; a grant ends once.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import redis.asyncio as aioredis
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tangram_tasks.wire import ADMISSION_QUEUE, Keys, NodeOrder, NodeRecord, OpenTrajectory
 
+logger = logging.getLogger(__name__)
+
 _LUA = Path(__file__).parent / "lua"
+_PLAIN = "fenced"  # the script that runs plain commands
 
 #: Cancelled ids are remembered this long, s: a message still on its way must find them.
 CANCEL_MEMORY = 3600
@@ -125,8 +129,18 @@ class Ledger:
         pipeline.hgetall(self.keys.nodes)
         pipeline.time()
         rows, (seconds, microseconds) = await pipeline.execute()
-        records = {name.decode(): NodeRecord.model_validate_json(record) for name, record in rows.items()}
+        records = {}
+        for name, row in rows.items():
+            try:
+                records[name.decode()] = NodeRecord.model_validate_json(row)
+            except ValidationError as error:
+                logger.warning("the announcement of node %s is ignored: %s", name, error)
         return records, seconds + microseconds / 1e6
+
+    async def control_backlog(self) -> list[bytes]:
+        """Return the control messages that no leader has acted upon yet."""
+        rows: Any = await self.client.xrange(self.keys.control)
+        return [fields[b"m"] for _, fields in rows]
 
     async def running(self, grants: list[str]) -> set[str]:
         """Return those of the grants that a worker has claimed."""
@@ -147,7 +161,6 @@ class Batch:
         self._ledger = ledger
         self._keys = ledger.keys
         self._calls: list[tuple[str, list[str], list[Any]]] = []
-        self._plain: list[list[str]] = []
 
     def grant(self, grant: str, record: GrantRecord, queue: str, copy: str) -> None:
         """Pending -> granted, delivered to the node's queue."""
@@ -177,49 +190,57 @@ class Batch:
 
     def drop(self, seq: int) -> None:
         """Pending -> ended."""
-        self._plain.append(["HDEL", self._keys.pending, str(seq)])
+        self._plain(["HDEL", self._keys.pending, str(seq)])
 
     def bury(self, raw: bytes | str, reason: str) -> None:
         """Keep a message that could not be admitted for people to look at; the last 1000 are kept."""
         row = json.dumps({"reason": reason, "raw": raw if isinstance(raw, str) else raw.decode("utf-8", "replace")})
-        self._plain += [["LPUSH", self._keys.dead, row], ["LTRIM", self._keys.dead, "0", "999"]]
+        self._plain(["LPUSH", self._keys.dead, row], ["LTRIM", self._keys.dead, "0", "999"])
 
     def trajectory(self, name: str, record: TrajectoryRecord) -> None:
         """Write a trajectory's record."""
-        self._plain.append(["HSET", self._keys.trajectories, name, record.model_dump_json()])
+        self._plain(["HSET", self._keys.trajectories, name, record.model_dump_json()])
 
     def end_trajectory(self, name: str) -> None:
         """Forget a trajectory."""
-        self._plain.append(["HDEL", self._keys.trajectories, name])
+        self._plain(["HDEL", self._keys.trajectories, name])
 
     def order(self, node: str, order: NodeOrder) -> None:
         """Tell a node to do something."""
-        self._plain.append(["RPUSH", self._keys.orders(node), order.model_dump_json()])
+        self._plain(["RPUSH", self._keys.orders(node), order.model_dump_json()])
 
     def remember_cancelled(self, action: str, now: float) -> None:
         """Note an id that may still be on its way in."""
-        self._plain.append(["ZADD", self._keys.cancelled, repr(now + CANCEL_MEMORY), action])
-        self._plain.append(["ZREMRANGEBYSCORE", self._keys.cancelled, "-inf", repr(now)])
+        self._plain(["ZADD", self._keys.cancelled, repr(now + CANCEL_MEMORY), action])
+        self._plain(["ZREMRANGEBYSCORE", self._keys.cancelled, "-inf", repr(now)])
 
     def forget_node(self, node: str, queue: str, *, record: bool) -> None:
         """Empty a lost node's queues; with `record`, its announcement too."""
-        self._plain += [["DEL", queue], ["DEL", self._keys.orders(node)]]
+        self._plain(["DEL", queue], ["DEL", self._keys.orders(node)])
         if record:
-            self._plain.append(["HDEL", self._keys.nodes, node])
+            self._plain(["HDEL", self._keys.nodes, node])
 
     def read(self, stream: str, entries: Iterable[str]) -> None:
         """Delete stream entries that were acted upon."""
         if ids := list(entries):
-            self._plain.append(["XDEL", stream, *ids])
+            self._plain(["XDEL", stream, *ids])
 
     async def commit(self) -> list[int]:
-        """Send everything. Raises redis ResponseError "FENCED" when another scheduler leads."""
-        if not self._calls and not self._plain:
+        """Send everything, in the order in which it was asked for.
+
+        Returns the answers of grant, ungrant and resize. Raises redis ResponseError "FENCED" when another leads.
+        """
+        if not self._calls:
             return []
         ledger, pipeline = self._ledger, self._ledger.client.pipeline(transaction=False)
         for name, keys, args in self._calls:
-            pipeline.evalsha(ledger.scripts[name], len(keys), *keys, ledger.epoch, *args)
-        if self._plain:
-            pipeline.evalsha(ledger.scripts["fenced"], 1, self._keys.epoch, ledger.epoch, json.dumps(self._plain))
+            sent = [json.dumps(args)] if name == _PLAIN else args
+            pipeline.evalsha(ledger.scripts[name], len(keys), *keys, ledger.epoch, *sent)
         answers = await pipeline.execute()
-        return [int(answer) for answer in answers[: len(self._calls)]]
+        return [int(answer) for (name, _, _), answer in zip(self._calls, answers, strict=True) if name != _PLAIN]
+
+    def _plain(self, *commands: list[str]) -> None:
+        """Plain commands that follow each other go into one script call."""
+        if not self._calls or self._calls[-1][0] != _PLAIN:
+            self._calls.append((_PLAIN, [self._keys.epoch], []))
+        self._calls[-1][2].extend(commands)

@@ -37,6 +37,10 @@ class NodeBook:
         self.alive = fresh
         return lost, joined
 
+    def silent(self, announced: Mapping[str, NodeRecord], now: float) -> bool:
+        """Whether a live node that is still announced has not been heard for longer than the timeout."""
+        return any(name in announced and now - announced[name].beat > self.timeout for name in self.alive)
+
     def generation(self, node: str) -> str:
         """Return a live node's generation, or "" if it is not alive."""
         record = self.alive.get(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 from scheduler.books import Books
 from scheduler.core.events import NodeLost as NodeLostEvent
@@ -14,27 +15,35 @@ from tangram_tasks.wire import NodeRecord, node_queue
 logger = logging.getLogger(__name__)
 
 
-async def lose_node(books: Books, record: NodeRecord, announced: NodeRecord | None) -> None:
-    """Give up a node of which nothing was heard, or whose process was replaced.
+async def lose_nodes(books: Books, lost: Sequence[NodeRecord], announced: Mapping[str, NodeRecord]) -> None:
+    """Give up nodes of which nothing was heard, that left, or whose process was replaced.
+
+    All of them leave the core before any of their grants is taken back: nothing must be granted to the next dead one.
 
     Args:
         books: the leader's.
-        record: what it had announced.
-        announced: what stands under its name now: nothing when it left in order, its own old announcement when it
-            fell silent, or that of a new process.
+        lost: what they had announced.
+        announced: what stands under their names now: nothing when a node left in order, its own old announcement
+            when it fell silent, or that of a new process.
     """
+    held = [entry for record in lost for entry in books.entries.on_node(record.node)]
+    for record in lost:
+        _lose(books, record, announced.get(record.node))
+    await books.commit()
+    await reclaim(books, held)
+
+
+def _lose(books: Books, record: NodeRecord, announced: NodeRecord | None) -> None:
     if announced is None:
         logger.info("node %s left", record.node)
     else:
         logger.warning("node %s (generation %s) is lost", record.node, record.generation)
-    silent = announced is not None and announced.generation == record.generation
-    held = books.entries.on_node(record.node)
     for name, trajectory in list(books.trajectories.items()):
         if trajectory.node == record.node:
             books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
     books.feed(NodeLostEvent(at=books.clock(), node=record.node))
+    silent = announced is not None and announced.generation == record.generation
     books.batch.forget_node(record.node, node_queue(record.kind, record.node), record=silent)
-    await reclaim(books, held)
 
 
 async def reclaim(books: Books, held: list[Entry]) -> None:
@@ -56,17 +65,17 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
     over = entry.successor is not None or (started and await books.outcomes.finished(envelope.action))
     again = not spec.sandbox and (not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts))
     raw = envelope.readmitted(attempts) if again and not over else ""
+    if not raw and not over:  # its caller first: a crash between the two must not leave it in no book
+        await books.outcomes.fail(envelope, NodeLost(_epitaph(entry, attempts)))
     await books.commit()
     books.batch.ungrant(grant, entry.seq, raw)
     (taken,) = await books.commit()
     if not taken:
         return  # it ended a moment ago; its DONE is on the way
     if raw:
-        resubmit(books, entry, raw)
-        return
-    if not over:
-        await books.outcomes.fail(envelope, NodeLost(_epitaph(entry, attempts)))
-    end_grant(books, entry)
+        await resubmit(books, entry, raw)
+    else:
+        await end_grant(books, entry)
 
 
 def _epitaph(entry: Entry, attempts: int) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 
 from scheduler.books import Books
+from scheduler.control import open_trajectory, read_control
 from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
 from scheduler.envelope import parse
@@ -13,7 +16,8 @@ from scheduler.intake import admit
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import reclaim
-from tangram_tasks.errors import NodeLost
+from tangram_tasks.errors import InvalidAction, NodeLost
+from tangram_tasks.wire import OpenSandbox, OpenTrajectory, node_queue
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +29,7 @@ async def recover(books: Books, start_lease: float) -> None:
     """Read the ledger and feed the core: nodes, trajectories, grants, then waiting actions in their old order."""
     await _find_nodes(books)
     snapshot = await books.ledger.snapshot()
-    books.cancelled.update(snapshot.cancelled)
+    books.cancelled.update({action: until for action, until in snapshot.cancelled.items() if until > time.time()})
     for name, record in snapshot.trajectories.items():
         _restore_trajectory(books, name, record)
     orphans = [
@@ -33,6 +37,8 @@ async def recover(books: Books, start_lease: float) -> None:
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
         if (entry := _restore_grant(books, snapshot, grant, record, start_lease)) is not None
     ]
+    for payload in await books.ledger.control_backlog():
+        _open_from_backlog(books, payload)
     for seq, raw in sorted(snapshot.pending.items()):
         await admit(books, seq, raw, arrival=books.clock())
     await reclaim(books, orphans)
@@ -46,6 +52,14 @@ async def recover(books: Books, start_lease: float) -> None:
     )
 
 
+def _open_from_backlog(books: Books, payload: bytes) -> None:
+    """A leader died between taking messages and acting on the openings before them: those come first."""
+    with contextlib.suppress(InvalidAction):
+        message = read_control(payload)
+        if isinstance(message, OpenTrajectory):
+            open_trajectory(books, message)
+
+
 async def _find_nodes(books: Books) -> None:
     """Wait for silent nodes to beat: after a restart of the broker all of them look dead for a moment."""
     announced, now = await books.ledger.nodes()
@@ -57,6 +71,9 @@ async def _find_nodes(books: Books) -> None:
     _, joined = books.nodes.update(announced, now)
     for record in joined:
         books.feed(joined_event(record, books.clock()))
+    for name, record in announced.items():
+        if name not in books.nodes.alive:  # nobody else would ever take a dead node's announcement away
+            books.batch.forget_node(name, node_queue(record.kind, name), record=True)
 
 
 def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> None:
@@ -66,6 +83,8 @@ def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> No
         books.feed(TrajectoryOpened(at=at, trajectory=name, memory=memory))
     elif books.nodes.generation(record.node) == record.generation:
         ready = record.ready_at is not None
+        if not ready:  # the order, or the node's answer, may be lost; opening twice does no harm
+            books.batch.order(record.node, OpenSandbox(order=record.order))
         books.feed(TrajectoryRestored(at=at, trajectory=name, memory=memory, node=record.node, ready=ready))
     else:
         books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
@@ -79,6 +98,6 @@ def _restore_grant(
     books.entries.hold(entry, grant, record)
     if books.nodes.generation(record.node) != record.generation:
         return entry
-    books.feed(Restored(at=books.clock(), action=entry.as_action(), node=record.node, units=record.units))
+    books.feed(Restored(at=books.clock(), action=entry.as_action(books.clock()), node=record.node, units=record.units))
     books.entries.set_timer(books.clock() + round(start_lease * 1000), record.action, "start_lease")
     return None

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import redis.asyncio as aioredis
@@ -102,14 +102,12 @@ class Scheduler:
             ledger=ledger,
             core=core,
             nodes=NodeBook(self._settings.node_timeout),
-            outcomes=Outcomes(self._app),
+            outcomes=Outcomes(self._app, epoch),
             clock=self._clock,
         )
         desk = Desk(books, self._settings.start_lease)
-        await desk.recover()
-        logger.info("%s leads in epoch %d, policy %s", leader.name, epoch, self._settings.policy)
         await _first_to_end(
-            self._step_until_stopped(desk),
+            self._work(desk, f"{leader.name} leads in epoch {epoch}, policy {self._settings.policy}"),
             leader.keep(),
             self._watch_admission(client),
             self._watch_streams(client),
@@ -124,7 +122,10 @@ class Scheduler:
         with open_record(asked.record) as file:
             yield RecordedAdmission(file, asked.policy, asked.depth, gpu_policy=asked.gpu_policy)
 
-    async def _step_until_stopped(self, desk: Desk) -> None:
+    async def _work(self, desk: Desk, greeting: str) -> None:
+        """Recover, then step until stopped; the lease is kept meanwhile, since recovering may take longer than it."""
+        await desk.recover()
+        logger.info(greeting)
         while not self._stop.is_set():
             busy = await desk.step()
             self._idle.set()
@@ -167,10 +168,20 @@ async def _first_to_end(*work: Coroutine[Any, Any, T]) -> T:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _end_all(tasks)
     return next(iter(done)).result()
+
+
+async def _end_all(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel until all have ended: before Python 3.12 a `wait_for` inside may swallow a cancellation."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.2)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # the first one's error is what counts; asyncio would complain of the others
 
 
 def _is_fenced(error: Exception) -> bool:

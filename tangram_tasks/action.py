@@ -74,7 +74,7 @@ class ActionSpec(BaseModel):
         qos: "ls" (latency-sensitive) or "be" (best effort): whom the kernel favours once both run; cpu only.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     demand: Demand
     elasticity: Elasticity = Fixed()

@@ -1,8 +1,8 @@
 """One hub per event loop: publishes actions in batches and wakes every waiter from one subscription.
 
 Never one thread, one connection or one Redis command per waiter. Results come by pubsub; one MGET right after a
-SUBSCRIBE closes the race with a fast action, and one MGET of everything outstanding every 2 s covers messages that
-pubsub lost.
+SUBSCRIBE closes the race with a fast action, and one MGET of everything outstanding every 2 s covers whatever pubsub
+lost, so no trouble with the subscription is more than a delay.
 """
 
 from __future__ import annotations
@@ -10,26 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis.asyncio as aioredis
 from celery import Task, states
+from celery.result import EagerResult
 from redis.exceptions import RedisError
 
-from tangram_tasks.backend import REPORT
 from tangram_tasks.control import stream_entry
 from tangram_tasks.deployment import Deployment
 from tangram_tasks.errors import ActionCancelled
+from tangram_tasks.handle import ActionHandle
 from tangram_tasks.publisher import EnvelopeProducer
-from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import ADMISSION_QUEUE, CancelAction, ControlMessage
 
 logger = logging.getLogger(__name__)
 
 FLUSH_MESSAGES = 64
 RESYNC_SECONDS = 2.0
+#: Pause after trouble with the broker, s.
+PAUSE = 0.5
+
+_CHANNEL = "celery-task-meta-"
+
+Meta = dict[str, Any]
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Hub]] = WeakKeyDictionary()
 
@@ -42,53 +48,6 @@ def hub_of(app: Deployment) -> Hub:
     return hubs[id(app)]
 
 
-class ActionHandle:
-    """An action that was published. Await it for its result.
-
-    Args:
-        hub: the hub that waits for it.
-        action: its task id.
-        meta: resolves to Celery's result metadata.
-    """
-
-    def __init__(self, hub: Hub, action: str, meta: asyncio.Future[dict[str, Any]]) -> None:
-        self.id = action
-        self._hub = hub
-        self._meta = meta
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self._result().__await__()
-
-    async def _result(self) -> Any:
-        return self._hub.outcome(await asyncio.shield(self._meta))
-
-    async def result_or_cancel(self) -> Any:
-        """Await the result; if the await is cancelled, so is the action."""
-        try:
-            return await self._result()
-        except asyncio.CancelledError:
-            if not self._meta.done():
-                self._hub.spawn(self.cancel())
-            raise
-
-    async def cancel(self) -> None:
-        """Ask for the action to be cancelled, waiting or running; awaiting it then raises ActionCancelled."""
-        await self._hub.control(CancelAction(action=self.id))
-
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is known here."""
-        return self._meta.done()
-
-    @property
-    def report(self) -> ActionReport | None:
-        """Where its time went; None until it is done, and for actions that never started."""
-        if not self._meta.done() or self._meta.cancelled() or self._meta.exception() is not None:
-            return None
-        found = self._meta.result().get(REPORT)
-        return ActionReport.model_validate(found) if found else None
-
-
 class Hub:
     """Publisher and result pump of one event loop.
 
@@ -99,27 +58,44 @@ class Hub:
     def __init__(self, app: Deployment) -> None:
         self._app = app
         self._producer = EnvelopeProducer()
-        self._client = aioredis.Redis.from_url(app.url, socket_timeout=30, socket_connect_timeout=5, max_connections=8)
+        pool = aioredis.BlockingConnectionPool.from_url(
+            app.url, max_connections=8, timeout=30, socket_timeout=30, socket_connect_timeout=5
+        )
+        self._client = aioredis.Redis.from_pool(pool)
         self._pubsub = self._client.pubsub(ignore_subscribe_messages=False)
         self._outbox: asyncio.Queue[tuple[str, str, asyncio.Future[None]]] = asyncio.Queue()
-        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[str, asyncio.Future[Meta]] = {}
         self._subscribed = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
-        for loop in (self._publish_loop, self._listen_loop, self._resync_loop):
-            self.spawn(loop())
+        for turn in (self._publish, self._listen, self._resync):
+            self.spawn(self._keep_on(turn))
 
     async def submit(self, task: Task[Any, Any], args: Any, kwargs: Any, options: dict[str, Any]) -> ActionHandle:
-        """Publish one action. Raises InvalidAction, BrokerUnavailable."""
-        result = task.apply_async(args, kwargs, producer=self._producer, **options)
-        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        meta = self._waiting[result.id] = asyncio.get_running_loop().create_future()
-        self._outbox.put_nowait((result.id, self._producer.envelope, sent))
+        """Publish one action. Raises InvalidAction, BrokerUnavailable.
+
+        With `ignore_result` the handle is done at once, with None.
+        """
+        loop = asyncio.get_running_loop()
+        result: Any = task.apply_async(args, kwargs, producer=self._producer, **options)
+        sent: asyncio.Future[None] = loop.create_future()
+        meta: asyncio.Future[Meta] = loop.create_future()
+        handle = ActionHandle(self, result.id, meta)
+        if isinstance(result, EagerResult):
+            meta.set_result({"status": result.state, "result": result.result, "task_id": result.id})
+            return handle
+        if options.get("ignore_result", task.ignore_result):
+            meta.set_result({"status": states.SUCCESS, "result": None, "task_id": result.id})
+        else:
+            self._waiting[result.id] = meta
+        self._outbox.put_nowait((result.id, self._producer.take(), sent))
         try:
             await sent
         except BaseException:
             self._waiting.pop(result.id, None)
+            if sent.done() and not sent.cancelled() and sent.exception() is None:
+                self.spawn(self.control(CancelAction(action=result.id)))  # it is out already
             raise
-        return ActionHandle(self, result.id, meta)
+        return handle
 
     async def control(self, message: ControlMessage) -> None:
         """Tell the scheduler something. Raises BrokerUnavailable."""
@@ -128,11 +104,13 @@ class Hub:
         except (RedisError, OSError) as error:
             raise self._app.unavailable(error) from error
 
-    def outcome(self, meta: dict[str, Any]) -> Any:
+    def outcome(self, meta: Meta) -> Any:
         """Return the result in Celery's metadata, or raise the error in it."""
         if meta["status"] == states.SUCCESS:
             return meta["result"]
-        error = self._app.backend.exception_to_python(meta["result"])
+        error = meta["result"]
+        if not isinstance(error, BaseException):
+            error = self._app.backend.exception_to_python(error)
         if meta["status"] == states.REVOKED and not isinstance(error, ActionCancelled):
             raise ActionCancelled(f"action {meta.get('task_id')} was cancelled: {error}")
         raise error
@@ -145,34 +123,47 @@ class Hub:
 
     async def aclose(self) -> None:
         """Stop, and close the connections. Waiters are cancelled."""
+        while pending := [task for task in self._tasks if not task.done()]:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending, timeout=0.2)
+        await self._close()
+
+    async def _keep_on(self, turn: Callable[[], Awaitable[None]]) -> None:
+        """Take turns until the loop ends. Trouble is logged and tried again: nobody must wait for a dead hub."""
+        try:
+            while True:
+                try:
+                    await turn()
+                except Exception as error:  # noqa: BLE001  # whatever it is, nobody may wait for a dead hub
+                    logger.warning("results: %s; trying again", self._app.unavailable(error))
+                    await asyncio.sleep(PAUSE)
+        finally:
+            if turn == self._publish:  # one of the three cleans up when asyncio ends them all
+                await self._close()
+
+    async def _close(self) -> None:
         _hubs.get(asyncio.get_running_loop(), {}).pop(id(self._app), None)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for meta in self._waiting.values():
             meta.cancel()
+        pubsub: Any = self._pubsub  # redis leaves its aclose untyped
+        for closing in (pubsub.aclose(), self._client.aclose()):
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await closing
 
     # -- publishing
 
-    async def _publish_loop(self) -> None:
-        try:
-            while True:
-                batch = [await self._outbox.get()]
-                await asyncio.sleep(0)  # whatever else is ready to publish comes along
-                while len(batch) < FLUSH_MESSAGES and not self._outbox.empty():
-                    batch.append(self._outbox.get_nowait())
-                await self._flush(batch)
-        finally:
-            pubsub: Any = self._pubsub  # redis leaves this one method untyped
-            await _quietly(pubsub.aclose(), self._client.aclose())
-
-    async def _flush(self, batch: list[tuple[str, str, asyncio.Future[None]]]) -> None:
+    async def _publish(self) -> None:
+        batch = [await self._outbox.get()]
+        await asyncio.sleep(0)  # whatever else is ready to publish comes along
+        while len(batch) < FLUSH_MESSAGES and not self._outbox.empty():
+            batch.append(self._outbox.get_nowait())
+        batch = [row for row in batch if not row[2].done()]  # its caller was cancelled before it was sent
+        if not batch:
+            return
         try:
             await self._client.lpush(ADMISSION_QUEUE, *(envelope for _, envelope, _ in batch))
-            await self._pubsub.subscribe(*(self._channel(action) for action, _, _ in batch))
-            self._subscribed.set()
-        except (RedisError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # redis-py raises more than its own errors when a connection dies
             for _, _, sent in batch:
                 if not sent.done():
                     sent.set_exception(self._app.unavailable(error))
@@ -180,41 +171,44 @@ class Hub:
         for _, _, sent in batch:
             if not sent.done():
                 sent.set_result(None)
+        await self._subscribe(action for action, _, _ in batch if action in self._waiting)
+
+    async def _subscribe(self, actions: Iterable[str]) -> None:
+        if channels := [_CHANNEL + action for action in actions]:
+            await self._pubsub.subscribe(*channels)
+            self._subscribed.set()
 
     # -- results
 
-    def _channel(self, action: str) -> str:
-        return f"celery-task-meta-{action}"
-
-    async def _listen_loop(self) -> None:
-        fresh: list[str] = []
+    async def _listen(self) -> None:
         await self._subscribed.wait()
-        while True:
-            try:
-                message = await self._pubsub.get_message(timeout=RESYNC_SECONDS)
-                while message is not None:
-                    if message["type"] == "subscribe":
-                        fresh.append(message["channel"].decode().removeprefix(self._channel("")))
-                    elif message["type"] == "message":
-                        await self._resolve(message["data"])
-                    message = await self._pubsub.get_message(timeout=0)
-                if fresh:
-                    await self._fetch(fresh)
-                    fresh = []
-            except (RedisError, OSError) as error:
-                logger.warning("results: %s; trying again", self._app.unavailable(error))
-                await asyncio.sleep(0.5)
+        try:
+            await self._hear()
+        except Exception:
+            broken: Any = self._pubsub
+            self._pubsub = self._client.pubsub(ignore_subscribe_messages=False)
+            with contextlib.suppress(Exception):
+                await broken.aclose()
+            await self._subscribe(list(self._waiting))
+            raise
 
-    async def _resync_loop(self) -> None:
-        while True:
-            await asyncio.sleep(RESYNC_SECONDS)
-            try:
-                await self._fetch(list(self._waiting))
-            except (RedisError, OSError) as error:
-                logger.warning("results: %s; trying again", self._app.unavailable(error))
+    async def _hear(self) -> None:
+        fresh: list[str] = []
+        message = await self._pubsub.get_message(timeout=RESYNC_SECONDS)
+        while message is not None:
+            if message["type"] == "subscribe":
+                fresh.append(message["channel"].decode().removeprefix(_CHANNEL))
+            elif message["type"] == "message":
+                await self._resolve(message["data"])
+            message = await self._pubsub.get_message(timeout=0)
+        await self._fetch(fresh)
+
+    async def _resync(self) -> None:
+        await asyncio.sleep(RESYNC_SECONDS)
+        await self._fetch(list(self._waiting))
 
     async def _fetch(self, actions: Iterable[str]) -> None:
-        keys = [self._channel(action) for action in actions if action in self._waiting]
+        keys = [_CHANNEL + action for action in actions if action in self._waiting]
         if keys:
             for payload in await self._client.mget(keys):
                 if payload is not None:
@@ -227,10 +221,4 @@ class Hub:
         future = self._waiting.pop(meta["task_id"], None)
         if future is not None and not future.done():
             future.set_result(meta)
-            await self._pubsub.unsubscribe(self._channel(meta["task_id"]))
-
-
-async def _quietly(*closing: Awaitable[Any]) -> None:
-    for one in closing:
-        with contextlib.suppress(RedisError, OSError, asyncio.CancelledError):
-            await one
+            await self._pubsub.unsubscribe(_CHANNEL + meta["task_id"])

@@ -80,6 +80,11 @@ class EnvelopeProducer(Producer):
         self.envelope = ""
         super().__init__(Connection("memory://").channel(), serializer="json", auto_declare=False)
 
+    def take(self) -> str:
+        """Return the envelope that was built last, once."""
+        envelope, self.envelope = self.envelope, ""
+        return envelope
+
     def _publish(self, body: Any, priority: Any, content_type: Any, content_encoding: Any, headers: Any,
                  properties: Any, routing_key: Any, mandatory: Any, immediate: Any, exchange: Any,
                  *rest: Any, **options: Any) -> None:  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -80,10 +81,11 @@ def settings() -> Settings:
 def without_password(url: str) -> str:
     """Return the URL with its password hidden, for messages."""
     parts = urlsplit(url)
+    query = re.sub(r"(?i)(password=)[^&]*", r"\1***", parts.query)
     if parts.password is None:
-        return url
+        return urlunsplit(parts._replace(query=query))
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}", query=query))
 
 
 def broker_file(config: Settings) -> Path:

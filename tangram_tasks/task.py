@@ -12,7 +12,8 @@ from celery import Task
 from tangram_tasks.action import ActionSpec
 from tangram_tasks.context import ActionContext, _current
 from tangram_tasks.errors import ConfigurationError, InvalidAction
-from tangram_tasks.hub import ActionHandle, hub_of
+from tangram_tasks.handle import ActionHandle
+from tangram_tasks.hub import hub_of
 from tangram_tasks.resources import API_PREFIX
 from tangram_tasks.wire import GRANT_HEADER
 

@@ -22,7 +22,13 @@ NodeKind = Literal["cpu", "gpu", "api"]
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class _Report(BaseModel):
+    """What workers tell the scheduler. Unknown fields are ignored, so that workers can be upgraded first."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class ActionHeader(_Message):
@@ -150,7 +156,7 @@ class ResizeAction(_Message):
 NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction
 
 
-class SandboxState(_Message):
+class SandboxState(_Report):
     """Node to scheduler: what became of a sandbox."""
 
     event: Literal["sandbox"] = "sandbox"
@@ -160,7 +166,7 @@ class SandboxState(_Message):
     reason: str = ""
 
 
-class NodeState(_Message):
+class NodeState(_Report):
     """Node to scheduler: it started or stopped."""
 
     event: Literal["node"] = "node"
@@ -169,7 +175,7 @@ class NodeState(_Message):
     up: bool
 
 
-class ActionResized(_Message):
+class ActionResized(_Report):
     """Node to scheduler: what became of a ResizeAction.
 
     Args:
@@ -201,7 +207,7 @@ class QuotaRecord(_Message):
     burst: int = Field(default=1, gt=0)
 
 
-class NodeRecord(_Message):
+class NodeRecord(_Report):
     """What a node announces of itself.
 
     Args:
@@ -229,7 +235,7 @@ class NodeRecord(_Message):
     stats: dict[str, float] = {}
 
 
-class DoneRecord(_Message):
+class DoneRecord(_Report):
     """Worker to scheduler, once per grant: the action ended.
 
     Args:

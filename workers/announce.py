@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import redis
 from pydantic import TypeAdapter, ValidationError
 
 from tangram_tasks import wire
+from tangram_tasks.errors import ConfigurationError
 from workers.node import Node
 from workers.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+#: A node's name is taken while its process on another host was heard within so many seconds.
+_TAKEN = 10.0
 
 _ORDER: TypeAdapter[wire.NodeOrder] = TypeAdapter(wire.NodeOrder)
 
@@ -52,8 +60,8 @@ class Announcer:
         self._client.delete(self._keys.orders(self._node.name))  # orders to an earlier process of this name
         self._beat()
         self._tell(wire.NodeState(node=self._node.name, generation=self._generation, up=True))
-        for target in (self._beat_loop, self._order_loop):
-            thread = threading.Thread(target=target, name=target.__name__, daemon=True)
+        for turn, pause in ((self._beat_again, self._heartbeat), (self._next_order, 0.0)):
+            thread = threading.Thread(target=self._keep_on, args=(turn, pause), name=turn.__name__, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -69,8 +77,33 @@ class Announcer:
             logger.warning("node %s could not say good-bye: %s", self._node.name, error)
         self._orders.shutdown(wait=False, cancel_futures=True)
 
-    def _beat(self) -> None:
+    def check_name(self) -> None:
+        """Make sure that the name is free: two processes of one name would take each other's grants at every beat.
+
+        Raises:
+            ConfigurationError: another live process has this node's name.
+        """
+        row: Any = self._client.hget(self._keys.nodes, self._node.name)
+        if row is None:
+            return
+        try:
+            other = wire.NodeRecord.model_validate_json(row)
+        except ValidationError:
+            return
+        if other.host == socket.gethostname():
+            alive = other.pid != os.getpid() and Path(f"/proc/{other.pid}").exists()
+        else:
+            alive = self._server_time() - other.beat < _TAKEN
+        if alive:
+            where = f"process {other.pid} on {other.host}"
+            raise ConfigurationError(f"node {self._node.name} already runs as {where}: give this one another name")
+
+    def _server_time(self) -> float:
         seconds, microseconds = self._client.time()
+        return float(seconds + microseconds / 1e6)
+
+    def _beat(self) -> bool:
+        """Announce the node; returns whether it had been forgotten."""
         record = wire.NodeRecord(
             node=self._node.name,
             kind=self._node.kind,
@@ -80,37 +113,45 @@ class Announcer:
             services=self._node.services,
             host=socket.gethostname(),
             pid=os.getpid(),
-            beat=seconds + microseconds / 1e6,
+            beat=self._server_time(),
             stats=self._node.stats(),
         )
-        self._client.hset(self._keys.nodes, self._node.name, record.model_dump_json())
+        return bool(self._client.hset(self._keys.nodes, self._node.name, record.model_dump_json()))
+
+    def _beat_again(self) -> None:
+        self._runtime.tell_late()
+        if self._beat() and not self._stop.is_set():
+            # The scheduler gave this node up: its grants and sandboxes are not ours any more. Start over.
+            logger.error("node %s was given up for dead and restarts", self._node.name)
+            self._stop.set()
+            self._client.hdel(self._keys.nodes, self._node.name)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _keep_on(self, turn: Callable[[], None], pause: float) -> None:
+        """Take turns until stopped; no error may silence a node."""
+        while not self._stop.wait(pause):
+            try:
+                turn()
+            except (redis.RedisError, OSError) as error:
+                logger.warning("node %s: the broker does not answer: %s", self._node.name, error)
+                self._stop.wait(1.0)
+            except Exception:
+                logger.exception("node %s: %s failed", self._node.name, turn.__name__)
+                self._stop.wait(1.0)
 
     def _tell(self, event: wire.NodeEvent) -> None:
         self._client.xadd(self._keys.events, {"m": event.model_dump_json()})
 
-    def _beat_loop(self) -> None:
-        while not self._stop.wait(self._heartbeat):
-            try:
-                self._beat()
-            except (redis.RedisError, OSError) as error:
-                logger.warning("node %s missed a heartbeat: %s", self._node.name, error)
-
-    def _order_loop(self) -> None:
-        while not self._stop.is_set():
-            try:
-                found = self._client.blpop([self._keys.orders(self._node.name)], timeout=1)
-            except (redis.RedisError, OSError) as error:
-                logger.warning("node %s cannot listen for orders: %s", self._node.name, error)
-                self._stop.wait(1.0)
-                continue
-            if found is not None:
-                self._dispatch(found[1])
+    def _next_order(self) -> None:
+        found = self._client.blpop([self._keys.orders(self._node.name)], timeout=1)
+        if found is not None:
+            self._dispatch(found[1])
 
     def _dispatch(self, payload: bytes | str) -> None:
         try:
             order = _ORDER.validate_json(payload)
         except ValidationError:
-            logger.warning("node %s refused an order: %s", self._node.name, payload[:200])
+            logger.warning("node %s refused an order it cannot read", self._node.name)
             return
         if isinstance(order, wire.KillAction):
             self._runtime.kill(order.action, order.grant)
@@ -125,4 +166,4 @@ class Announcer:
             if event is not None:
                 self._tell(event)
         except Exception:
-            logger.exception("node %s could not carry out %s", self._node.name, order)
+            logger.exception("node %s could not carry out an order to %s", self._node.name, order.op)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
@@ -81,8 +82,7 @@ class ApiCall:
             ServiceUnavailable: no answer, a broken one, one that is too large, or a status of 500 and above.
             ActionTimeout: the action's timeout ended first.
         """
-        if "://" in path or path.startswith("//"):
-            raise InvalidAction(f"{path!r} is not a path below the base address of {self._name}")
+        _check_below_base(path, self._name)
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise ActionTimeout(f"no time left for a request to {self._name}")
@@ -92,6 +92,8 @@ class ApiCall:
             if time.monotonic() >= self._deadline:
                 raise ActionTimeout(f"{self._name} did not answer before the action's timeout") from None
             raise ServiceUnavailable(f"{self._name} did not answer in {self._provider.timeout:g} s") from None
+        except httpx.InvalidURL as error:
+            raise InvalidAction(f"{path!r} is no path for {self._name}: {error}") from None
         except httpx.HTTPError as error:
             raise ServiceUnavailable(f"{self._name}: {type(error).__name__}: {error}") from None
 
@@ -114,6 +116,14 @@ class ApiCall:
         if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             raise ServiceUnavailable(f"{self._name} answered {response.status_code}")
         return response
+
+
+def _check_below_base(path: str, name: str) -> None:
+    """The provider's key goes with every request: no path may leave its base address, however it is written."""
+    plain = unquote(unquote(path)).replace("\\", "/")
+    leaves = "://" in plain or plain.startswith("//") or ".." in plain.partition("?")[0].split("/")
+    if leaves or not plain.isprintable():
+        raise InvalidAction(f"{path!r} is not a path below the base address of {name}")
 
 
 def _seconds(text: str | None) -> float:

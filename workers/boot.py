@@ -7,8 +7,11 @@ import logging
 from typing import Any
 from uuid import uuid4
 
+import redis
 from celery import bootsteps
 from celery.worker.consumer.tasks import Tasks
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
 
 from tangram_tasks.app import TangramApp
 from tangram_tasks.errors import ConfigurationError
@@ -52,14 +55,28 @@ def load_app() -> TangramApp:
 def install(app: TangramApp, node: Node) -> Announcer:
     """Make the app's actions run on this node."""
     generation = uuid4().hex[:12]
-    runtime = Runtime(node, Claims(app.redis, app.keys, generation))
+    client = _patient_client(app)
+    runtime = Runtime(node, Claims(client, app.keys, generation))
     app.runtime = runtime
     task_class: Any = ActionTask
     task_class.Request = ActionRequest
-    announcer = Announcer(app.redis, app.keys, node, runtime, generation, app.settings.heartbeat)
+    announcer = Announcer(client, app.keys, node, runtime, generation, app.settings.heartbeat)
     steps: Any = app.steps
     steps["consumer"].add(_announcing(announcer))
     return announcer
+
+
+def _patient_client(app: TangramApp) -> redis.Redis:
+    """A node outlives a broker that restarts: its calls are tried again for about a quarter of a minute."""
+    connect: Any = redis.Redis.from_url  # redis leaves it untyped
+    client: redis.Redis = connect(
+        app.url,
+        socket_timeout=30,
+        socket_connect_timeout=5,
+        health_check_interval=25,
+        retry=Retry(ExponentialBackoff(cap=2.0, base=0.1), 10),
+    )
+    return client
 
 
 def _announcing(announcer: Announcer) -> type[bootsteps.StartStopStep]:
@@ -84,6 +101,7 @@ def serve(kind: str) -> None:
     node = options.build(app.settings)
     announcer = install(app, node)
     try:
+        announcer.check_name()
         app.worker_main(
             [
                 "worker",

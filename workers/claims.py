@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import redis
 
@@ -29,7 +30,8 @@ class Claims:
 
     def start(self, grant: str) -> bool:
         """Claim a grant; False if it is gone or was claimed before."""
-        return bool(self._start(keys=[self._keys.grants, self._keys.running], args=[grant, self._worker]))
+        claim = f"{self._worker}:{uuid4().hex}"
+        return bool(self._start(keys=[self._keys.grants, self._keys.running], args=[grant, claim]))
 
     def holds(self, grant: str) -> bool:
         """Whether the grant still exists: it does not when the scheduler gave this node up meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -96,7 +97,7 @@ def from_environment(kind: str) -> CpuOptions | GpuOptions | ApiOptions:
     adapter: TypeAdapter[CpuOptions | GpuOptions | ApiOptions] = TypeAdapter(NodeOptions)
     try:
         given = TypeAdapter(dict[str, object]).validate_json(os.environ.get(VARIABLE) or "{}")
-        return adapter.validate_python({"name": f"{kind}-1", **given, "kind": kind})
+        return adapter.validate_python({"name": f"{kind}-{socket.gethostname()}", **given, "kind": kind})
     except ValidationError as error:
         rows = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors())
         raise ConfigurationError(f"{VARIABLE}: {rows}") from None

@@ -6,11 +6,12 @@ import contextlib
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Any
 
 from celery.exceptions import Ignore, Retry
+from redis.exceptions import RedisError
 
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
@@ -40,12 +41,18 @@ class Runtime:
         self._claims = claims
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[str, ActionReport | None]] = {}  # by grant id, until its DONE
+        self._untold: deque[tuple[DoneRecord, bool]] = deque()  # ends that the broker has not taken yet
         self._killed: OrderedDict[str, None] = OrderedDict()  # grant ids, also of grants still on their way here
 
     def claim(self, request: Any) -> None:
         """START. Raises GrantRefused when this copy must not run."""
         grant = _grant(request)
-        if not self._claims.start(grant.id):
+        try:
+            claimed = self._claims.start(grant.id)
+        except (RedisError, OSError) as error:
+            logger.warning("action %s cannot be claimed (%s); it will be granted again", request.id, error)
+            raise GrantRefused from None
+        if not claimed:
             logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
             raise GrantRefused
 
@@ -86,8 +93,21 @@ class Runtime:
         with self._lock:
             outcome, report = self._ended.pop(grant.id, ("ignored", None))
         record = DoneRecord(grant=grant.id, action=action, outcome="requeue" if requeue else outcome, report=report)
-        if not self._claims.done(record, requeue=requeue or outcome == "refused"):
-            logger.warning("action %s: grant %s was taken back before it ended", action, grant.id)
+        self._tell(record, requeue=requeue or outcome == "refused")
+
+    def tell_late(self) -> None:
+        """Tell again what could not be told while the broker was away; called with every heartbeat."""
+        for _ in range(len(self._untold)):
+            record, requeue = self._untold.popleft()
+            self._tell(record, requeue=requeue)
+
+    def _tell(self, record: DoneRecord, *, requeue: bool) -> None:
+        try:
+            if not self._claims.done(record, requeue=requeue):
+                logger.warning("action %s: grant %s was taken back before it ended", record.action, record.grant)
+        except (RedisError, OSError) as error:
+            logger.warning("the end of action %s will be told later: %s", record.action, error)
+            self._untold.append((record, requeue))
 
     def kill(self, action: str, grant: str) -> None:
         """Cancel an action that holds a grant: what it runs is killed; if it has not started, it will not."""
@@ -99,7 +119,12 @@ class Runtime:
 
     def _fence(self, grant: GrantHeader) -> None:
         """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""
-        if not self._claims.holds(grant.id):
+        try:
+            held = self._claims.holds(grant.id)
+        except (RedisError, OSError) as error:
+            logger.warning("whether grant %s still stands is unknown: %s", grant.id, error)
+            return
+        if not held:
             with self._lock:
                 self._ended.pop(grant.id, None)
             raise GrantRefused

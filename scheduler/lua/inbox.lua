@@ -4,7 +4,9 @@
 -- -> {{seq, raw, ...}, control entries, events entries, done entries}
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('FENCED another scheduler leads') end
 local taken = {}
-for _ = 1, tonumber(ARGV[2]) do
+-- With more control messages than one answer holds, an opening could be left behind while its first action is taken.
+local room = redis.call('XLEN', KEYS[5]) <= tonumber(ARGV[2]) and tonumber(ARGV[2]) or 0
+for _ = 1, room do
   local raw = redis.call('RPOP', KEYS[2])
   if not raw then break end
   local seq = redis.call('INCR', KEYS[3])

@@ -15,7 +15,6 @@ from scheduler.core.events import (
     Event,
     NodeJoined,
     NodeLost,
-    Quota,
     Released,
     Resized,
     Restored,
@@ -27,18 +26,9 @@ from scheduler.core.events import (
     TrajectoryRestored,
 )
 from tests.support.core import action
-from tests.support.ledger import Ledger, Provider, Sandbox
-
-QUOTAS = {"search": Quota(concurrency=3, per_second=4.0, burst=2), "chat": Quota(concurrency=2)}
-KEYS = ["cpu", "gpu", "api:search", "api:chat"]
-SIZES = st.sets(st.integers(1, 4), min_size=1, max_size=3).map(sorted)
-SERVICES = ["judge", "teacher"]
-POLICIES = {
-    "cpu": st.sampled_from(["live", "live", "paper", "paper_wait", "min", "fixed:2", "utilisation", "wait_or_start"]),
-    "gpu": st.sampled_from(["residency", "paper", "min"]),
-    "api": st.sampled_from(["min", "paper", "fixed:2"]),
-}
-DRAIN_STEPS = 1000
+from tests.support.ledger import Ledger
+from tests.support.promises import Provider, Sandbox
+from tests.support.strategies import KEYS, POLICIES, QUOTAS, SERVICES, SIZES
 
 
 class AdmissionMachine(RuleBasedStateMachine):
@@ -77,8 +67,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.history: list[tuple[Event, list[Decision]]] = []
 
     @property
-    def timed(self) -> bool:
-        """Whether some policy may look again just because time passes."""
+    def timed(self) -> bool:  # whether some policy may look again just because time passes
         return not {"live", "residency"}.isdisjoint(self.ledger.policies.values())
 
     def feed(self, event: Event) -> list[Decision]:
@@ -141,8 +130,8 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     def _joined(self, name: str) -> NodeJoined:
         quotas = {key: quota for key, quota in QUOTAS.items() if f"api:{key}" in self.ledger.offers.get(name, set())}
-        ledger = self.ledger
-        return NodeJoined(self.at, name, ledger.kinds[name], ledger.capacity[name], quotas, ledger.services[name])
+        books = self.ledger
+        return NodeJoined(self.at, name, books.kinds[name], books.capacity[name], quotas, books.services[name])
 
     # -- trajectories
 
@@ -251,8 +240,7 @@ class AdmissionMachine(RuleBasedStateMachine):
             provider.refill(at)
         waiting, ledger.waiting = sorted(ledger.waiting.values(), key=lambda one: one.seq), {}
         self._fresh_core()
-        ledger.orders.clear()
-        ledger.refused.clear()
+        ledger.orders, ledger.refused = {}, set()
         nodes: list[Event] = [self._joined(name) for name in ledger.kinds]
         held: list[Event] = [
             TrajectoryRestored(at, name, sandbox.memory, sandbox.node, sandbox.ready)
@@ -283,7 +271,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.cpu_node_joins("c1", 8, 300)
         self.gpu_node_joins("g1", 4, SERVICES)
         self.api_node_joins("x1", set(QUOTAS))
-        for _ in range(DRAIN_STEPS):
+        for _ in range(1000):
             if not ledger.waiting and not ledger.running:
                 break
             self._one_step_on()

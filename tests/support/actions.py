@@ -86,6 +86,12 @@ def rigid(sandbox: Sandbox) -> list[int]:
     return _sizes(sandbox, 1, 1.0)
 
 
+@shared_action(name="t.peek", cpu=1, light=True, timeout=30)
+def peek(sandbox: Sandbox) -> list[object]:
+    """Return its size and what it reads."""
+    return [sandbox.cpus, sandbox.exec(["echo", "seen"]).stdout.strip()]
+
+
 def _sizes(sandbox: Sandbox, marks: int, seconds: float) -> list[int]:
     app: Any = current_app
     seen, end = [sandbox.cpus], time.monotonic() + seconds

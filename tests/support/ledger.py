@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from math import ceil
 from typing import Literal
 
@@ -14,54 +13,13 @@ from scheduler.core.events import (
     Decision,
     Grant,
     OpenSandbox,
-    Quota,
     RefuseSandbox,
     Reject,
     Resize,
 )
+from tests.support.promises import Provider, Sandbox, charge_of, order_of
 
 NodeKind = Literal["cpu", "gpu", "api"]
-
-
-@dataclass
-class Sandbox:
-    """One trajectory as its user sees it."""
-
-    memory: int
-    node: str | None = None
-    ready: bool = False
-
-
-@dataclass
-class Provider:
-    """One quota, with a token bucket in fractions and every start."""
-
-    quota: Quota
-    tokens: Fraction = Fraction(0)
-    at: int = 0
-    starts: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def rate(self) -> Fraction:
-        return Fraction(str(self.quota.per_second or 0)) / 1000
-
-    def level(self, at: int) -> Fraction:
-        return min(Fraction(self.quota.burst), self.tokens + self.rate * (at - self.at))
-
-    def refill(self, at: int) -> None:
-        """Begin anew with a full bucket."""
-        self.tokens, self.at, self.starts = Fraction(self.quota.burst), at, []
-
-    def start(self, at: int, calls: int) -> None:
-        if self.quota.per_second is None:
-            return
-        self.tokens, self.at = self.level(at) - calls, at
-        self.starts.append((at, calls))
-        recent = 0
-        for since, count in reversed(self.starts):
-            recent += count
-            allowed = self.quota.burst + self.rate * (at - since)
-            assert recent <= allowed, f"{recent} calls started between {since} and {at} ms, {allowed} are allowed"
 
 
 @dataclass
@@ -107,14 +65,11 @@ class Ledger:
 
     def answer(self, name: str, *, done: bool) -> int:
         """Let a node carry out its order for an action, or fail to. Returns the units that the action has now."""
-        action, node, _ = self.running[name]
-        asked = self.orders.pop(name)
+        asked, before = self.orders.pop(name), self.before.pop(name)
         if not done:
             self.refused.add(name)
-            asked = self.before.pop(name)
-        self.before.pop(name, None)
-        self.running[name] = (action, node, asked)
-        return asked
+        self.running[name] = (*self.running[name][:2], asked if done else before)
+        return self.running[name][2]
 
     def lose(self, node: str) -> None:
         for book in (self.kinds, self.capacity, self.offers, self.services):
@@ -132,7 +87,7 @@ class Ledger:
         left = dict(self.capacity[node])
         for action, place, units in self.running.values():
             if place == node:
-                for name, amount in self._charge(action, units).items():
+                for name, amount in charge_of(action, units).items():
                     left[name] -= amount
         for sandbox in self.sandboxes.values():
             if sandbox.node == node:
@@ -151,7 +106,7 @@ class Ledger:
         else:
             nodes = self.nodes(kind)
         if kind != "api":
-            charge = {**self._charge(action, action.sizes[0]), action.key: action.sizes[0]}
+            charge = {**charge_of(action, action.sizes[0]), action.key: action.sizes[0]}
             able = [
                 n
                 for n in nodes
@@ -162,13 +117,6 @@ class Ledger:
         quota = self.providers[action.key].quota
         most = min(quota.concurrency, quota.concurrency if quota.per_second is None else quota.burst)
         return bool(nodes) and (action.sizes[0] > most or not any(action.key in self.offers[node] for node in nodes))
-
-    @staticmethod
-    def _charge(action: Action, units: int) -> dict[str, int]:
-        charge = {**action.demand, action.key: 0 if action.light else units}
-        if action.trajectory is not None:
-            charge.pop("memory", None)
-        return charge
 
     # -- what was answered
 
@@ -216,7 +164,7 @@ class Ledger:
             assert (home.node, home.ready) == (grant.node, True)
         self.running[grant.action] = (action, grant.node, grant.units)
         left = self.free(grant.node)
-        for name in self._charge(action, grant.units):
+        for name in charge_of(action, grant.units):
             assert left[name] >= 0 or (name == action.key and action.light), f"{grant} leaves {left} on the node"
         assert not action.light or self.lights(grant.node) <= 2 * self.capacity[grant.node]["cpu"]
 
@@ -225,10 +173,8 @@ class Ledger:
 
     def _resize(self, order: Resize) -> None:
         action, node, units = self.running[order.action]
-        assert (action.malleable, action.key, node) == (True, "cpu", order.node)
-        assert self.policies["cpu"] == "live"
-        assert order.units in action.sizes
-        assert order.units != units
+        assert (action.malleable, action.key, node, self.policies["cpu"]) == (True, "cpu", order.node, "live")
+        assert order.units in set(action.sizes) - {units}
         assert order.action not in self.orders, f"{order} is given while another is in flight"
         assert order.action not in self.refused, f"{order}, but its node has refused one before"
         if not self.instant:
@@ -291,14 +237,14 @@ class Ledger:
         for other in self._queue_of(self._domain_of(granted)):
             if policy == "live" and self._may_be_passed(other, self._domain_of(granted)):
                 continue
-            assert _order(action) < _order(other), f"{action.id} was granted before {other.id}"
+            assert order_of(action) < order_of(other), f"{action.id} was granted before {other.id}"
 
     def _may_be_passed(self, other: Action, node: str) -> bool:
         """Whether policy "live" may leave an action waiting: it would keep its size, or only memory is missing.
 
         Memory also is missing if somebody before it, who may be left waiting in the end, was to have it.
         """
-        ahead = [one for one in self._queue_of(node) if _order(one) <= _order(other) and not one.light]
+        ahead = [one for one in self._queue_of(node) if order_of(one) <= order_of(other) and not one.light]
         lacks = sum(one.demand.get("memory", 0) for one in ahead) > self.free(node)["memory"]
         return (len(other.sizes) > 1 and not other.malleable) or (lacks and self.at - other.arrival < 10_000)
 
@@ -309,7 +255,7 @@ class Ledger:
             assert pinned or not self.impossible(action), f"{action.id} waits, but nobody could ever hold it"
         for node in [*self.nodes("cpu"), *self.nodes("gpu")]:
             head, free = self._head_of_node(node), self.free(node)
-            if head and all(amount <= free[name] for name, amount in self._charge(head, head.sizes[0]).items()):
+            if head and all(amount <= free[name] for name, amount in charge_of(head, head.sizes[0]).items()):
                 self._must_be_evicted(head, node, served)
         for key, provider in self.providers.items():
             head, room = self._head_of_provider(key), provider.quota.concurrency - self.in_flight(key)
@@ -333,7 +279,7 @@ class Ledger:
         if head is None or self.nodes(kind) == [node]:
             return head
         elsewhere = (one for one in self.waiting.values() if one.trajectory is None and one.key == kind)
-        return None if any(_order(one) < _order(head) for one in elsewhere) else head
+        return None if any(order_of(one) < order_of(head) for one in elsewhere) else head
 
     def _head_of_provider(self, key: str) -> Action | None:
         offered = any(key in offers for offers in self.offers.values())
@@ -345,14 +291,10 @@ class Ledger:
 
     def _queue_of(self, domain: str) -> Iterator[Action]:
         """Yield, in order, those who certainly wait in this domain."""
-        for action in sorted(self.waiting.values(), key=_order):
+        for action in sorted(self.waiting.values(), key=order_of):
             if action.trajectory is not None:
                 home = self.sandboxes.get(action.trajectory)
                 if home is not None and home.ready and home.node == domain:
                     yield action
             elif action.key == domain or self._able(action) == [domain]:
                 yield action
-
-
-def _order(action: Action) -> tuple[int, int]:
-    return (action.arrival - 30_000 * action.priority, action.seq)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tangram_tasks import ActionReport, Amdahl, ExecResult, NoCapacity, Sandbox, Table, TangramApp
 from tangram_tasks.apis import http_get
-from tangram_tasks.hub import ActionHandle
+from tangram_tasks.handle import ActionHandle
 from tangram_tasks.rewards import score
 from tangram_tasks.tools import bash
 

@@ -21,7 +21,7 @@ GRANT = GrantHeader(id="1-1-x", node="api-1", units=1, granted_at=1.0)
 def raw() -> str:
     app = TangramApp("unit", broker="redis://127.0.0.1:1/0", set_as_current=False)
 
-    @app.action(name="t.add", api="search", max_queue=2.0)
+    @app.action(name="unit.add", api="search", max_queue=2.0)
     def add(x: int) -> int:
         return x
 
@@ -32,11 +32,11 @@ def raw() -> str:
 
 def test_parse_reads_what_the_client_wrote(raw: str) -> None:
     envelope = parse(raw)
-    assert envelope.task == "t.add"
+    assert envelope.task == "unit.add"
     assert envelope.header.spec.demand.key == "api:search"
     assert envelope.grant is None
     assert envelope.eta is not None
-    assert envelope.context["callbacks"][0]["task"] == "t.add"
+    assert envelope.context["callbacks"][0]["task"] == "unit.add"
 
 
 def test_the_granted_copy_comes_home_and_its_eta_is_spent(raw: str) -> None:
@@ -74,7 +74,7 @@ def test_entries_know_an_action_once_and_find_it_by_grant(raw: str) -> None:
     entries.set_timer(50, entry.envelope.action, "eta")
     assert entries.due(49) == []
     assert entries.due(50) == [(entry, "eta")]
-    action = entry.as_action()
+    action = entry.as_action(0)
     assert (action.key, action.sizes, action.deadline) == ("api:search", (1,), 2000)
 
 

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 import tangram_tasks
-from tangram_tasks.hub import ActionHandle
+from tangram_tasks.handle import ActionHandle
 from tangram_tasks.task import ActionTask, BoundAction
 from tangram_tasks.trajectory import Trajectory
 

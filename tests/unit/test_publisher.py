@@ -148,3 +148,18 @@ def test_eager_mode_runs_without_a_grant() -> None:
 
 def test_a_direct_call_takes_the_sandbox_from_the_caller(suite: Any) -> None:
     assert suite(None, "target") == "target"
+
+
+async def test_eager_actions_can_be_awaited() -> None:
+    eager = TangramApp("eager-async", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    eager.conf.task_always_eager = True
+
+    @eager.action(cpu=1)
+    def triple(x: int) -> int:
+        if x < 0:
+            raise ValueError("negative")
+        return 3 * x
+
+    assert await triple.adelay(14) == 42
+    with pytest.raises(ValueError, match="negative"):
+        await triple.adelay(-1)

@@ -1,0 +1,75 @@
+"""What clients tell the scheduler: trajectories open and close, actions are cancelled or resized."""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import TypeAdapter, ValidationError
+
+from scheduler.books import Books
+from scheduler.core.events import Cancelled, TrajectoryClosed, TrajectoryOpened
+from scheduler.entries import Entry
+from scheduler.ledger import CANCEL_MEMORY, TrajectoryRecord
+from scheduler.resizing import asked_by_hand
+from tangram_tasks import wire
+from tangram_tasks.errors import InvalidAction, SandboxError, TangramError
+
+_CONTROL: TypeAdapter[wire.ControlMessage] = TypeAdapter(wire.ControlMessage)
+
+
+def read_control(payload: bytes) -> wire.ControlMessage:
+    """Decode a control message. Raises InvalidAction, without its content: that may hold secrets."""
+    try:
+        return _CONTROL.validate_json(payload)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, row["loc"])) for row in error.errors()[:3])
+        raise InvalidAction(f"a control message was refused: {fields}") from None
+
+
+async def obey_control(books: Books, payload: bytes) -> None:
+    """Do what a client asks for. Raises InvalidAction."""
+    match read_control(payload):
+        case wire.OpenTrajectory() as order:
+            open_trajectory(books, order)
+        case wire.CloseTrajectory(trajectory=trajectory):
+            close_trajectory(books, trajectory, SandboxError(f"trajectory {trajectory} was closed"))
+        case wire.CancelAction(action=action):
+            await _cancel(books, action)
+        case wire.ResizeRequest() as request:
+            asked_by_hand(books, request)
+
+
+def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:
+    """Let a trajectory begin; one that is known, or was closed already, is left alone."""
+    name = order.trajectory
+    if name not in books.trajectories and name not in books.epitaphs:
+        record = TrajectoryRecord(order=order)
+        books.trajectories[name] = record
+        books.batch.trajectory(name, record)
+        books.feed(TrajectoryOpened(at=books.clock(), trajectory=name, memory=order.memory))
+
+
+def close_trajectory(books: Books, trajectory: str, why: TangramError) -> None:
+    """End a trajectory; what still waits for its sandbox fails with `why`. One that is unknown is left alone."""
+    if trajectory in books.trajectories:
+        books.bury(trajectory, why)
+        books.feed(TrajectoryClosed(at=books.clock(), trajectory=trajectory, reason=str(why)))
+
+
+async def _cancel(books: Books, action: str) -> None:
+    entry = books.entries.by_action.get(action)
+    if entry is None:  # over, or still on its way
+        books.remember_cancelled(action, time.time() + CANCEL_MEMORY)
+    elif entry.grant is None or entry.record is None:
+        await end_revoked(books, entry, "cancelled")
+    else:
+        entry.cancelled = True
+        books.batch.order(entry.record.node, wire.KillAction(action=action, grant=entry.grant))
+
+
+async def end_revoked(books: Books, entry: Entry, reason: str) -> None:
+    """End a waiting action as revoked: its caller first, then the ledger."""
+    await books.outcomes.revoke(entry.envelope, reason)
+    books.feed(Cancelled(at=books.clock(), action=entry.envelope.action))
+    books.batch.drop(entry.seq)
+    books.entries.forget(entry)

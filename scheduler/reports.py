@@ -1,0 +1,58 @@
+"""What nodes report: sandboxes that are ready, actions that were resized or that ended, nodes that came or went."""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import TypeAdapter
+
+from scheduler.books import Books
+from scheduler.control import close_trajectory
+from scheduler.core.events import SandboxReady
+from scheduler.intake import admit, end_grant, readmit_refused
+from scheduler.resizing import resized
+from tangram_tasks import wire
+from tangram_tasks.errors import SandboxError
+
+_NODE_EVENT: TypeAdapter[wire.NodeEvent] = TypeAdapter(wire.NodeEvent)
+
+
+async def obey_node_event(books: Books, payload: bytes) -> None:
+    """Take in what a node tells beside the ends of actions. Raises pydantic's ValidationError."""
+    match _NODE_EVENT.validate_json(payload):
+        case wire.SandboxState() as state:
+            _sandbox(books, state)
+        case wire.ActionResized() as answer:
+            resized(books, answer)
+        case wire.NodeState():
+            pass  # the next look at the nodes finds out
+
+
+def _sandbox(books: Books, state: wire.SandboxState) -> None:
+    record = books.trajectories.get(state.trajectory)
+    if record is None or record.node != state.node:
+        return  # closed meanwhile
+    if state.ready:
+        record = record.model_copy(update={"ready_at": time.time()})
+        books.trajectories[state.trajectory] = record
+        books.batch.trajectory(state.trajectory, record)
+        books.feed(SandboxReady(at=books.clock(), trajectory=state.trajectory))
+    else:
+        why = SandboxError(f"no sandbox for trajectory {state.trajectory}: {state.reason}")
+        close_trajectory(books, state.trajectory, why)
+
+
+async def obey_done(books: Books, payload: bytes) -> None:
+    """Take in the end of an action. Raises pydantic's ValidationError."""
+    record = wire.DoneRecord.model_validate_json(payload)
+    entry = books.entries.by_grant.get(record.grant)
+    if entry is None:
+        return
+    if record.outcome == "refused":
+        await readmit_refused(books, entry)
+        return
+    await end_grant(books, entry)
+    if record.outcome == "requeue":
+        raw = await books.ledger.client.hget(books.ledger.keys.pending, str(entry.seq))
+        if raw is not None:
+            await admit(books, entry.seq, raw, arrival=entry.arrival)
