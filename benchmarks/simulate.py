@@ -1,4 +1,7 @@
-"""How fast the simulator is: policy "paper" on the coding workload, 15 nodes of 256 cores."""
+"""How fast the simulator is: policy "paper" on the coding workload, 15 nodes of 256 cores.
+
+It is one thread without I/O, so CPU time is what counts: on a shared box wall time says more about the neighbours.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,21 @@ REACH = 20_000
 
 
 def run() -> dict[str, Any]:
-    """Measure it; actions per second, drawing the batch not included."""
+    """Measure it; actions per second of CPU time, drawing the batch not included."""
     source = find(WORKLOAD)
     cluster = source.cluster(BATCH)
     speeds, actions = [], 0
     for seed in range(1, ROUNDS + 1):
         batch = source.draw(WORKLOAD, BATCH, seed, 1.0)
-        began = time.perf_counter()
+        began = time.process_time()
         simulate(POLICY, cluster, batch, Costs())
-        speeds.append(batch.actions / (time.perf_counter() - began))
+        speeds.append(batch.actions / (time.process_time() - began))
         actions += batch.actions
     value = median(speeds)
     return {
         "name": "simulate",
         "value": round(value),
-        "unit": "actions/s",
+        "unit": "actions per CPU second",
         "reach": f">= {REACH}",
         "holds": value >= REACH,
         "n": actions,
