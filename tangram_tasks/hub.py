@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,7 @@ RESYNC_SECONDS = 2.0
 PAUSE = 0.5
 
 _CHANNEL = "celery-task-meta-"
+_NOBODY = "tangram-hub"  # a channel that keeps the subscription alive while nobody waits
 
 Meta = dict[str, Any]
 
@@ -62,10 +63,10 @@ class Hub:
             app.url, max_connections=8, timeout=30, socket_timeout=30, socket_connect_timeout=5
         )
         self._client = aioredis.Redis.from_pool(pool)
-        self._pubsub = self._client.pubsub(ignore_subscribe_messages=False)
+        self._subscription: Any = None  # the listener's; others only write to its connection
         self._outbox: asyncio.Queue[tuple[str, str, asyncio.Future[None]]] = asyncio.Queue()
         self._waiting: dict[str, asyncio.Future[Meta]] = {}
-        self._subscribed = asyncio.Event()
+        self._wanted = asyncio.Event()  # somebody waits for a result: listen
         self._tasks: set[asyncio.Task[Any]] = set()
         for turn in (self._publish, self._listen, self._resync):
             self.spawn(self._keep_on(turn))
@@ -146,10 +147,8 @@ class Hub:
         _hubs.get(asyncio.get_running_loop(), {}).pop(id(self._app), None)
         for meta in self._waiting.values():
             meta.cancel()
-        pubsub: Any = self._pubsub  # redis leaves its aclose untyped
-        for closing in (pubsub.aclose(), self._client.aclose()):
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                await closing
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            await self._client.aclose()
 
     # -- publishing
 
@@ -171,36 +170,43 @@ class Hub:
         for _, _, sent in batch:
             if not sent.done():
                 sent.set_result(None)
-        await self._subscribe(action for action, _, _ in batch if action in self._waiting)
+        await self._tell_subscription("SUBSCRIBE", [action for action, _, _ in batch if action in self._waiting])
 
-    async def _subscribe(self, actions: Iterable[str]) -> None:
-        if channels := [_CHANNEL + action for action in actions]:
-            await self._pubsub.subscribe(*channels)
-            self._subscribed.set()
+    async def _tell_subscription(self, command: str, actions: Sequence[str]) -> None:
+        """Change what is listened to. Without a connection nothing is lost: the listener asks for all when it has one.
+
+        Only the listener connects; two tasks that do would leave a connection behind.
+        """
+        if not actions:
+            return
+        self._wanted.set()
+        connection = self._subscription.connection if self._subscription is not None else None
+        if connection is not None and connection.is_connected:
+            with contextlib.suppress(RedisError, OSError):
+                await connection.send_command(command, *(_CHANNEL + action for action in actions))
 
     # -- results
 
     async def _listen(self) -> None:
-        await self._subscribed.wait()
+        await self._wanted.wait()
+        subscription = self._subscription = self._client.pubsub(ignore_subscribe_messages=False)
         try:
-            await self._hear()
-        except Exception:
-            broken: Any = self._pubsub
-            self._pubsub = self._client.pubsub(ignore_subscribe_messages=False)
-            with contextlib.suppress(Exception):
-                await broken.aclose()
-            await self._subscribe(list(self._waiting))
-            raise
+            await subscription.subscribe(_NOBODY, *(_CHANNEL + action for action in self._waiting))
+            while True:
+                await self._hear(subscription)
+        finally:
+            self._subscription = None
+            await _drop(subscription)
 
-    async def _hear(self) -> None:
+    async def _hear(self, subscription: Any) -> None:
         fresh: list[str] = []
-        message = await self._pubsub.get_message(timeout=RESYNC_SECONDS)
+        message = await subscription.get_message(timeout=RESYNC_SECONDS)
         while message is not None:
             if message["type"] == "subscribe":
                 fresh.append(message["channel"].decode().removeprefix(_CHANNEL))
             elif message["type"] == "message":
                 await self._resolve(message["data"])
-            message = await self._pubsub.get_message(timeout=0)
+            message = await subscription.get_message(timeout=0)
         await self._fetch(fresh)
 
     async def _resync(self) -> None:
@@ -221,4 +227,12 @@ class Hub:
         future = self._waiting.pop(meta["task_id"], None)
         if future is not None and not future.done():
             future.set_result(meta)
-            await self._pubsub.unsubscribe(_CHANNEL + meta["task_id"])
+            await self._tell_subscription("UNSUBSCRIBE", [meta["task_id"]])
+
+
+async def _drop(subscription: Any) -> None:
+    """Close a subscription whose connection may be broken."""
+    with contextlib.suppress(Exception, asyncio.CancelledError):
+        if subscription.connection is not None:
+            await subscription.connection.disconnect(nowait=True)
+        await subscription.aclose()

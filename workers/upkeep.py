@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 PERIOD = 1.0  # s between two looks; each goes over the sandboxes in which actions run
 IDLE_EVERY = 5  # looks; then over the others, too
 AUDIT_EVERY = 10  # looks
+_END_TIME = 10.0  # s that a look which waits for the engine gets to end
 
 
 class Upkeep:
@@ -53,7 +54,7 @@ class Upkeep:
     def stop(self) -> None:
         """Look no more. Idempotent."""
         self._end.set()
-        self._thread.join()
+        self._thread.join(_END_TIME)
 
     def _run(self) -> None:
         while not self._end.wait(PERIOD):

@@ -39,7 +39,7 @@ from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
 from scheduler.core.rigid import EQUAL
 from scheduler.core.views import Holdings, Prediction, WaitingAction, holdings, predictions, waiting_actions
-from scheduler.core.waiting import Waiter
+from scheduler.core.waiting import Waiter, check
 
 ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
 NodeEvent = NodeJoined | NodeLost
@@ -88,10 +88,14 @@ class Admission:
         ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
-            ValueError: an action's fields contradict each other; that event and those behind it have changed nothing.
+            ValueError: an action's fields contradict each other; nothing has changed then.
         """
+        taken = list(events)
+        for event in taken:
+            if isinstance(event, Submitted):
+                check(event.action)
         decisions: list[Decision] = []
-        for event in events:
+        for event in taken:
             self._now = max(self._now, event.at)
             current = event if event.at == self._now else replace(event, at=self._now)
             decisions += self._take_in(current)

@@ -49,6 +49,10 @@ class ApiProvider(Domain):
         room = max(0, self.capacity[self.key] - self.used[self.key])
         return {self.key: room if self._bucket is None else min(room, self._bucket.tokens(now))}
 
+    def balance(self, now: int) -> dict[str, int]:
+        """Return the calls that may start at `now` ms: none is ever taken back, so nothing is negative."""
+        return self.free(now)
+
     def offer(self, now: int, node: str, quota: Quota) -> None:
         """Let a node call this provider; the newest announcement of the quota counts."""
         self._offering.setdefault(node)

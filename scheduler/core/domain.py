@@ -74,6 +74,13 @@ class Domain:
         """Return what nobody holds at `now` ms; 0 where a shrunken capacity is overdrawn."""
         return {name: max(0, amount - self.used[name]) for name, amount in self.capacity.items()}
 
+    def balance(self, now: int) -> Amounts:
+        """Return what a policy may give at `now` ms: as `free`, but negative where more is held than there is.
+
+        What such a domain takes back from running actions goes into the gap first.
+        """
+        return {name: amount - self.used[name] for name, amount in self.capacity.items()}
+
     @property
     def spare_units(self) -> int:
         """Units nobody holds, net of the minimum demand of everybody who waits here. May be negative."""
@@ -172,7 +179,7 @@ class Domain:
 
     def _apply(self, now: int, policy: Policy) -> None:
         running, queue = self.running.values(), self.queue.actions
-        for action, units in policy.decide(now, self.free(now), running, queue, self.warm()):
+        for action, units in policy.decide(now, self.balance(now), running, queue, self.warm()):
             self._check_fits(now, action, units)
             if action.id in self.running:
                 self._resize(now, action.id, units)
@@ -183,7 +190,7 @@ class Domain:
                 self.start(now, action, node, units)
                 self.delivery.start(action.id, node, units)
         self.changed = False
-        self._look = policy.look(now, self.free(now), running, queue)
+        self._look = policy.look(now, self.balance(now), running, queue)
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
         """Book a fresh grant; a provider also spends tokens on it."""

@@ -73,7 +73,7 @@ class LivePolicy:
         self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]
     ) -> int | None:
         """Return when the next action may be resized again, if units are free and it could use them."""
-        if not any(free.values()):
+        if not any(amount > 0 for amount in free.values()):
             return None
         moments = (
             hold.resized + self.spacing

@@ -14,7 +14,7 @@ from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
 from scheduler.core.gpu import GpuNode
 from scheduler.core.pool import NodePool, Pool, foreign, kind_of
 from scheduler.core.trajectories import Trajectories, Trajectory
-from scheduler.core.waiting import Waiter, WaitingRoom, check
+from scheduler.core.waiting import Waiter, WaitingRoom
 
 
 class Placement:
@@ -43,12 +43,7 @@ class Placement:
         return action in self.room or action in self.grants or action in self._restoring
 
     def submit(self, action: Action) -> Reject | None:
-        """Let an action wait where it belongs. Returns the refusal if it cannot.
-
-        Raises:
-            ValueError: its fields contradict each other.
-        """
-        check(action)
+        """Let an action, whose fields have been checked, wait where it belongs. Returns the refusal if it cannot."""
         if action.trajectory is not None:
             trajectory = self.trajectories.get(action.trajectory)
             if trajectory is None:

@@ -35,7 +35,7 @@ class Policy(Protocol):
 
         Args:
             now: ms.
-            free: what nobody holds, by resource.
+            free: what nobody holds, by resource; negative where more is held than there is.
             running: what holds units.
             queue: waiting actions, first to be served first.
             warm: idle units of the key resource by the service that they hold ready.

@@ -68,7 +68,7 @@ class ResidencyPolicy:
     ) -> int | None:
         """Return when the first action that waits for a warm unit has waited long enough, or that unit is overdue."""
         fresh = [one for one in queue[:LOOK_AT] if one.service is not None and now - one.arrival < self.aging]
-        if not fresh or not any(free.values()):
+        if not fresh or not any(amount > 0 for amount in free.values()):
             return None
         moments = [action.arrival + self.aging for action in fresh]
         moments += [hold.end for hold in running if hold.end > now]

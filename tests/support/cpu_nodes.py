@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -13,10 +14,13 @@ from pathlib import Path
 from compose.image import BASE_IMAGE
 from tangram_tasks.action import Qos
 from tangram_tasks.wire import OpenTrajectory
+from tests.waiting import wait_until
+from workers.cgroups import Cgroup, find
 from workers.cpu_node import CpuNode
 from workers.sandbox_lease import SandboxLease
 
 _numbers = itertools.count()
+_marks = itertools.count(400_000 + os.getpid() * 1000)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,14 @@ def trajectory_on(node: CpuNode, memory: int = 256) -> Iterator[Trajectory]:
         yield trajectory
     finally:
         node.close(trajectory.id)
+
+
+def group_of(lease: SandboxLease) -> Cgroup:
+    """Return the control group in which the commands of a sandbox run."""
+    mark = str(next(_marks))
+    lease.exec(["bash", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"])
+    wait_until(lambda: bool(processes_with(mark)), "the sleep has started")
+    return find(processes_with(mark)[0])
 
 
 def processes_with(argument: str) -> list[int]:

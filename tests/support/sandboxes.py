@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,12 +21,14 @@ class FakeControl:
         qos: the class it weighs as.
         drifted: settings that somebody else is to have changed.
         broken: whether the next size is refused.
+        on_idle: called when it becomes idle.
     """
 
     size: tuple[float, tuple[int, ...]] | None = None
     qos: Qos = "ls"
     drifted: int = 0
     broken: bool = False
+    on_idle: Callable[[], None] = lambda: None
     looks: int = 0
 
     def state(self) -> tuple[float, tuple[int, ...], Qos]:
@@ -40,6 +42,7 @@ class FakeControl:
 
     def idle(self) -> None:
         self.size = None
+        self.on_idle()
 
     def weigh(self, qos: Qos) -> None:
         self.qos = qos

@@ -217,3 +217,19 @@ def test_validate_names_the_book_that_is_off(spoil: Callable[[Placement], object
     spoil(driver.core._places)
     with pytest.raises(AssertionError, match=re.escape(book)):
         driver.core.validate()
+
+
+def test_events_that_arrive_together_are_decided_once() -> None:
+    driver = Driver()
+    driver.cpu_node("n", 2)
+    together = [Submitted(0, action("a1")), Submitted(0, action("a2", sizes=(1, 2)))]
+    assert grants(driver.core.handle_all(together)) == {"a1": ("n", 1), "a2": ("n", 1)}
+
+
+def test_one_contradiction_among_several_events_changes_nothing() -> None:
+    driver = Driver()
+    driver.cpu_node("n", 2)
+    with pytest.raises(ValueError, match="a2 needs one duration"):
+        driver.core.handle_all([Submitted(0, action("a1")), Submitted(0, action("a2", sizes=(1, 2), durations=(1,)))])
+    assert driver.core.waiting() == []
+    assert driver.core.holdings()[0].running == 0

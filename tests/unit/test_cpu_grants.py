@@ -126,6 +126,23 @@ def test_light_actions_hold_no_units(grants: CpuGrants, control: FakeControl) ->
     assert (control.size, grants.stats()["cpu_free"]) == (None, 4)
 
 
+def test_a_light_action_that_ends_takes_nothing_from_others(grants: CpuGrants, control: FakeControl) -> None:
+    heavy = fake_lease(fake_sandbox(FakeControl(), "u"), "heavy")
+    with grants.hold(heavy, grant="h", units=2, qos="ls"):
+        with grants.hold(fake_lease(fake_sandbox(control), "light"), grant="g", units=0, qos="ls"):
+            pass
+        assert grants.audit() == 0
+
+
+def test_an_action_that_ends_is_not_resized_any_more(grants: CpuGrants, control: FakeControl) -> None:
+    answers = []
+    control.on_idle = lambda: answers.append(grants.resize("a", 3))
+    with grants.hold(fake_lease(fake_sandbox(control), "a"), grant="g", units=1, qos="ls"):
+        pass
+    assert answers == [False]
+    assert grants.stats()["cpu_free"] == 4
+
+
 def test_an_audit_finds_units_that_nobody_holds(grants: CpuGrants, book: CpuBook, control: FakeControl) -> None:
     with grants.hold(fake_lease(fake_sandbox(control), "a"), grant="g", units=1, qos="ls"):
         book.take(2)

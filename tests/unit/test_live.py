@@ -159,3 +159,12 @@ def test_restoring_grants_decides_nothing() -> None:
     first = action("a1", sizes=SIZES, malleable=True)
     assert driver.feed(Restored(0, first, "n", 1)) == []
     assert driver.feed(Restored(0, action("a2", sizes=(7,)), "n", 7)) == []
+
+
+def test_what_an_overdrawn_node_takes_back_is_not_given_away() -> None:
+    driver = live(8)
+    driver.submit(action("a1", sizes=(1, 2, 4), malleable=True), action("a2", sizes=(1, 2, 4)))
+    driver.submit(action("a3", sizes=(1, 2, 4), malleable=True))
+    driver.resized("a1", 4)  # it refuses: nine units are promised now
+    assert driver.submit(action("a4")) == []
+    assert set(grants(driver.release("a2"))) == {"a3", "a4"}

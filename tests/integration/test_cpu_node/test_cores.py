@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_nodes import Trajectory, processes_with, trajectory_on
-from workers.cgroups import Cgroup, find
+from tests.support.cpu_nodes import Trajectory, group_of, trajectory_on
+from workers.cgroups import Cgroup
 from workers.cpu_node import CpuNode
 from workers.docker_sandbox import DockerUpdate
 
@@ -62,18 +62,10 @@ def test_fractions_of_a_core(make_node: Callable[..., CpuNode], tmp_path: Path) 
 def test_the_kernel_has_what_was_written(isolating_node: CpuNode) -> None:
     with trajectory_on(isolating_node) as trajectory:
         with trajectory.lease() as lease:
-            lease.exec(["bash", "-c", "setsid sleep 424242 >/dev/null 2>&1 &"])
-            group = find(processes_with("424242")[0])
-            assert quota(group) == 100_000
+            group = group_of(lease)
+            assert group.quota() == 100_000
             assert lease.usage.resize_s > 0
-        assert quota(group) == 1_000
-
-
-def quota(group: Cgroup) -> int:
-    """Return the group's CPU time in microseconds per 100 ms."""
-    if group.version == 2:
-        return int((group.folders["cpu"] / "cpu.max").read_text().split()[0])
-    return int((group.folders["cpu"] / "cpu.cfs_quota_us").read_text())
+        assert group.quota() == 1_000
 
 
 @pytest.mark.docker
@@ -86,10 +78,9 @@ def test_the_engine_resizes_where_cgroups_cannot_be_written(
         with trajectory_on(node) as trajectory:
             with trajectory.lease() as lease:
                 assert isinstance(lease.sandbox.control, DockerUpdate)
-                lease.exec(["bash", "-c", "setsid sleep 434343 >/dev/null 2>&1 &"])
-                group = find(processes_with("434343")[0])
-                assert quota(group) == 100_000
+                group = group_of(lease)
+                assert group.quota() == 100_000
                 assert lease.exec(["nproc"]).stdout == "1\n"
-            assert quota(group) == 1_000
+            assert group.quota() == 1_000
     finally:
         node.stop()

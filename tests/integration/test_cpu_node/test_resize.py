@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_nodes import Trajectory, processes_with, trajectory_on
+from tests.support.cpu_nodes import Trajectory, group_of, trajectory_on
 from tests.waiting import wait_until
-from workers.cgroups import find
 from workers.cpu_book import GrantUnheld
 from workers.cpu_node import CpuNode
 from workers.docker_sandbox import LEASE, connect
@@ -75,8 +74,7 @@ def test_classes_have_cores_apart_and_their_weight(two_cores: Trajectory, isolat
         other.lease(1, qos="be") as background,
         two_cores.lease(1) as lease,
     ):
-        background.exec(["bash", "-c", "setsid sleep 414141 >/dev/null 2>&1 &"])
-        group = find(processes_with("414141")[0])
+        group = group_of(background)
         weight = int((group.folders["cpu"] / ("cpu.weight" if group.version == 2 else "cpu.shares")).read_text())
         assert weight < 100
         mask = ["python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
@@ -91,8 +89,7 @@ def test_somebody_elses_docker_update_is_set_right_and_counted(
     engine = connect()
     try:
         with trajectory_on(node) as trajectory, trajectory.lease() as lease:
-            lease.exec(["bash", "-c", "setsid sleep 454545 >/dev/null 2>&1 &"])
-            group = find(processes_with("454545")[0])
+            group = group_of(lease)
             (container,) = engine.containers.list(filters={"label": f"{LEASE}={lease.sandbox.lease}"})
             container.update(cpu_period=100_000, cpu_quota=30_000)
             wait_until(lambda: group.quota() == 100_000, "the quota is set again", limit=3.0)
