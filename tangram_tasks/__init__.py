@@ -15,6 +15,7 @@ from tangram_tasks.errors import (
     InvalidAction,
     NoCapacity,
     NodeLost,
+    NoProcessesLeft,
     QuotaExhausted,
     SandboxError,
     ServiceUnavailable,
@@ -22,7 +23,7 @@ from tangram_tasks.errors import (
     TangramError,
 )
 from tangram_tasks.report import ActionReport
-from tangram_tasks.sandbox import ExecResult, Sandbox
+from tangram_tasks.sandbox import ExecResult, Sandbox, SandboxProcess
 
 if TYPE_CHECKING:
     from tangram_tasks.app import TangramApp
@@ -40,10 +41,12 @@ __all__ = [
     "Infeasible",
     "InvalidAction",
     "NoCapacity",
+    "NoProcessesLeft",
     "NodeLost",
     "QuotaExhausted",
     "Sandbox",
     "SandboxError",
+    "SandboxProcess",
     "ServiceUnavailable",
     "SpawnFailed",
     "Table",

@@ -12,7 +12,8 @@
     ├── ActionCancelled
     ├── NodeLost                          its node died and the action may not be run again
     ├── SandboxError                      the sandbox could not be made, or is gone
-    │   └── SpawnFailed                   the command could not be started (not found, no processes left)
+    │   └── SpawnFailed                   the command could not be started (not found, not executable)
+    │       └── NoProcessesLeft           because the sandbox has as many processes as it may
     └── ServiceUnavailable                the reward model or the API could not answer
 
 None of these is a verdict on the trajectory: an adapter must never turn one into reward 0.
@@ -20,6 +21,11 @@ Arguments are plain values in `args` order, so that each survives Celery's JSON 
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tangram_tasks.sandbox import ExecResult
 
 
 class TangramError(Exception):
@@ -65,6 +71,9 @@ class QuotaExhausted(NoCapacity):
 class ActionTimeout(TangramError, TimeoutError):
     """The action ran longer than its `timeout`. Waiting does not count."""
 
+    #: What the command had written and used; only inside the action's own body, it is not sent on.
+    result: ExecResult | None = None
+
 
 class ActionOutOfMemory(TangramError):
     """The kernel killed the action at the sandbox's memory limit.
@@ -72,9 +81,15 @@ class ActionOutOfMemory(TangramError):
     Not a MemoryError: Celery takes that for its own process running out.
     """
 
+    #: What the command had written and used; only inside the action's own body, it is not sent on.
+    result: ExecResult | None = None
+
 
 class ActionCancelled(TangramError):
     """Somebody cancelled the action."""
+
+    #: What the command had written and used; only inside the action's own body, it is not sent on.
+    result: ExecResult | None = None
 
 
 class NodeLost(TangramError):
@@ -86,7 +101,11 @@ class SandboxError(TangramError):
 
 
 class SpawnFailed(SandboxError):
-    """The command could not be started: not found, not executable, or no processes left."""
+    """The command could not be started: not found, or not executable."""
+
+
+class NoProcessesLeft(SpawnFailed):
+    """The sandbox has as many processes as it may. They were killed, so that the next command can start."""
 
 
 class ServiceUnavailable(TangramError):

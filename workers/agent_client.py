@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,8 @@ class AgentClient:
 
     def ask(
         self,
-        header: dict[str, Any],
-        body: bytes = b"",
+        header: Mapping[str, Any],
+        body: bytes | memoryview = b"",
         *,
         timeout: float = FILE_TIME,
         cancellation: Cancellation | None = None,

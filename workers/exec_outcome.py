@@ -6,7 +6,14 @@ import errno
 import shlex
 from collections.abc import Sequence
 
-from tangram_tasks.errors import ActionCancelled, ActionOutOfMemory, ActionTimeout, SandboxError, SpawnFailed
+from tangram_tasks.errors import (
+    ActionCancelled,
+    ActionOutOfMemory,
+    ActionTimeout,
+    NoProcessesLeft,
+    SandboxError,
+    SpawnFailed,
+)
 from tangram_tasks.sandbox import ExecResult
 from workers.agent_client import Answer
 
@@ -17,14 +24,18 @@ _COMMAND = 200
 def exec_result(answer: Answer) -> ExecResult:
     """Return the result of a command that ended by itself or was killed."""
     fields, split = answer.fields, answer.fields["stdout"]
+    raw = answer.body[:split], answer.body[split:]
     return ExecResult(
         exit_code=fields["exit_code"],
-        stdout=answer.body[:split].decode(errors="replace"),
-        stderr=answer.body[split:].decode(errors="replace"),
+        stdout=raw[0].decode(errors="replace"),
+        stderr=raw[1].decode(errors="replace"),
         truncated=fields["truncated"],
         duration=fields["duration"],
         cpu_seconds=fields["cpu_seconds"],
         peak_memory=fields["peak_memory"],
+        cwd=fields.get("cwd", ""),
+        restarted=fields.get("restarted", False),
+        raw=raw,
     )
 
 
@@ -37,7 +48,7 @@ def raise_refusal(answer: Answer, action: str, what: str) -> None:
         what: the command or the path.
 
     Raises:
-        SpawnFailed: the command could not be started.
+        SpawnFailed, NoProcessesLeft: the command could not be started.
         FileNotFoundError: there is no such file.
         SandboxError: anything else.
     """
@@ -49,7 +60,10 @@ def raise_refusal(answer: Answer, action: str, what: str) -> None:
     if error != "spawn":
         raise SandboxError(f"action {action}: {what}: {message}")
     if answer.fields.get("errno") == errno.EAGAIN:
-        message = "no processes left; everything that ran in the sandbox was killed, so that the next command can start"
+        raise NoProcessesLeft(
+            f"action {action}: cannot start {what}: no processes left; everything that ran in the sandbox was killed, "
+            "so that the next command can start"
+        )
     raise SpawnFailed(f"action {action}: cannot start {what}: {message}")
 
 
@@ -66,14 +80,30 @@ def raise_verdict(answer: Answer, result: ExecResult, action: str, argv: Sequenc
     Raises:
         ActionTimeout, ActionCancelled, ActionOutOfMemory: the message ends with the last output.
     """
-    about = f"action {action}: {command_text(argv)}"
+    error = _verdict(answer, result, f"action {action}: {command_text(argv)}", out_of_memory=out_of_memory)
+    if error is not None:
+        error.result = result
+        raise error
+
+
+def _verdict(
+    answer: Answer, result: ExecResult, about: str, *, out_of_memory: bool
+) -> ActionTimeout | ActionCancelled | ActionOutOfMemory | None:
     verdict = answer.fields["verdict"]
+    lost = "; the session's variables and functions are lost" if result.restarted else ""
+    if verdict and not answer.fields.get("begun", True):
+        waited = f"{about} waited {answer.fields['waited']:.1f} s for another command of its session"
+        return ActionTimeout(f"{waited}, its limit") if verdict == "timed_out" else ActionCancelled(f"{waited}")
     if verdict == "cancelled":
-        raise ActionCancelled(f"{about} was cancelled after {result.duration:.1f} s and killed")
+        return ActionCancelled(f"{about} was cancelled after {result.duration:.1f} s and killed{lost}; {_last(result)}")
     if verdict == "timed_out":
-        raise ActionTimeout(f"{about} ran {result.duration:.1f} s, its limit, and was killed; {_last(result)}")
+        return ActionTimeout(f"{about} ran {result.duration:.1f} s, its limit, and was killed{lost}; {_last(result)}")
     if out_of_memory and result.exit_code != 0:
-        raise ActionOutOfMemory(f"{about} ran out of the sandbox's memory and was killed; {_last(result)}")
+        peak = f"its largest process had {result.peak_memory >> 20} MiB"
+        return ActionOutOfMemory(
+            f"{about} ran out of the sandbox's memory and was killed{lost}; {peak}; {_last(result)}"
+        )
+    return None
 
 
 def command_text(argv: Sequence[str]) -> str:

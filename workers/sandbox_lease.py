@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, SandboxError
-from tangram_tasks.sandbox import ExecResult, Sandbox
+from tangram_tasks.sandbox import ExecResult, Sandbox, SandboxProcess
+from workers import sandbox_files
 from workers.agent_client import FILE_TIME, Answer
 from workers.cancellation import Cancellation
 from workers.exec_outcome import command_text, exec_result, raise_refusal, raise_verdict
@@ -17,6 +21,7 @@ from workers.live_sandbox import LiveSandbox
 OUTPUT_CAP = 1 << 20  # bytes kept of each stream
 LONGEST = 7 * 86400.0  # s a command may take; sockets have no endless timeout
 PATIENCE = 15.0  # s the agent may take beyond the command's own time; it kills within 3, on a starved core later
+_SESSION = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -76,38 +81,35 @@ class SandboxLease(Sandbox):
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """See Sandbox. Out of memory means: something in the sandbox was killed for it, and the command failed."""
-        what = _checked(argv, timeout)
-        left = self._time_left(what)
-        limit = left if timeout is None else min(left, timeout)
-        header = {
-            "op": "exec",
-            "argv": list(argv),
-            "cwd": cwd or "",
-            "env": {**self.sandbox.env, **(env or {})},
-            "timeout": limit,
-            "cap": OUTPUT_CAP,
-        }
-        kills = self.sandbox.control.oom_kills()
-        answer = self._ask(header, stdin, limit + PATIENCE)
-        raise_refusal(answer, self.action, what)
-        result = exec_result(answer)
-        with self._lock:
-            self.usage.cpu_seconds += result.cpu_seconds
-            self.usage.peak_memory = max(self.usage.peak_memory, result.peak_memory)
-        raise_verdict(answer, result, self.action, argv, out_of_memory=self.sandbox.control.oom_kills() > kills)
-        return result
+        _check_argv(argv)
+        request = {"op": "exec", "argv": list(argv), "cwd": cwd or "", "env": {**self.sandbox.env, **(env or {})}}
+        return self._run(request, stdin, argv, timeout)
 
-    def read_file(self, path: str) -> bytes:
-        """See Sandbox. At most 64 MiB; relative to the work folder."""
-        left = self._time_left(f"read {path}")
-        answer = self._ask({"op": "read", "path": path}, b"", min(left, FILE_TIME))
-        raise_refusal(answer, self.action, path)
-        return answer.body
+    def bash(
+        self, command: str, *, session: str = "main", timeout: float | None = None, cwd: str | None = None
+    ) -> ExecResult:
+        """See Sandbox."""
+        if "\0" in command:
+            raise InvalidAction(f"a bash command must be a text without NUL, not {command!r}")
+        if not _SESSION.fullmatch(session):
+            raise InvalidAction(f"a session's name has 1 to 64 letters, digits or . _ : -, not {session!r}")
+        request = {"op": "bash", "session": session, "cwd": cwd or "", "env": dict(self.sandbox.env)}
+        return self._run(request, command, ["bash", "-c", command], timeout)
 
-    def write_file(self, path: str, data: bytes | str) -> None:
-        """See Sandbox. At most 64 MiB; relative to the work folder."""
-        left = self._time_left(f"write {path}")
-        raise_refusal(self._ask({"op": "write", "path": path}, data, min(left, FILE_TIME)), self.action, path)
+    def processes(self) -> list[SandboxProcess]:
+        """See Sandbox."""
+        answer = self._ask_files({"op": "processes", "path": "its processes"}, b"")
+        return [SandboxProcess(**row) for row in json.loads(answer.body)]
+
+    def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """See Sandbox."""
+        if offset < 0 or (length is not None and length < 0):
+            raise InvalidAction(f"offset and length count bytes from 0, not {offset} and {length}")
+        return sandbox_files.read_file(self._ask_files, path, offset=offset, length=length)
+
+    def write_file(self, path: str, data: bytes | str, *, append: bool = False) -> None:
+        """See Sandbox."""
+        sandbox_files.write_file(self._ask_files, path, data, append=append)
 
     def resized(self, units: int) -> None:
         """Note what the action holds from now on; the first time, when its units are given."""
@@ -125,8 +127,32 @@ class SandboxLease(Sandbox):
         self._over = True
         self._cancellation.cancel()
 
-    def _ask(self, header: dict[str, object], data: bytes | str, timeout: float) -> Answer:
-        body = data.encode() if isinstance(data, str) else data
+    def _run(
+        self, request: Mapping[str, Any], data: bytes | str, argv: Sequence[str], timeout: float | None
+    ) -> ExecResult:
+        if timeout is not None and not timeout > 0:
+            raise InvalidAction(f"a command's timeout must be more than 0 seconds, not {timeout!r}")
+        what = command_text(argv)
+        left = self._time_left(what)
+        limit = left if timeout is None else min(left, timeout)
+        header = {**request, "action": self.action, "timeout": limit, "cap": OUTPUT_CAP}
+        kills = self.sandbox.control.oom_kills()
+        answer = self._ask(header, data.encode() if isinstance(data, str) else data, limit + PATIENCE)
+        raise_refusal(answer, self.action, what)
+        result = exec_result(answer)
+        with self._lock:
+            self.usage.cpu_seconds += result.cpu_seconds
+            self.usage.peak_memory = max(self.usage.peak_memory, result.peak_memory)
+        raise_verdict(answer, result, self.action, argv, out_of_memory=self.sandbox.control.oom_kills() > kills)
+        return result
+
+    def _ask_files(self, header: Mapping[str, Any], body: bytes | memoryview) -> Answer:
+        left = self._time_left(f"{header['op']} {header['path']}")
+        answer = self._ask(header, body, min(left, FILE_TIME))
+        raise_refusal(answer, self.action, header["path"])
+        return answer
+
+    def _ask(self, header: Mapping[str, Any], body: bytes | memoryview, timeout: float) -> Answer:
         try:
             return self.sandbox.client.ask(header, body, timeout=timeout, cancellation=self._cancellation)
         except SandboxError:
@@ -145,9 +171,6 @@ class SandboxLease(Sandbox):
         return left
 
 
-def _checked(argv: Sequence[str], timeout: float | None) -> str:
+def _check_argv(argv: Sequence[str]) -> None:
     if isinstance(argv, str) or not argv or not all(isinstance(part, str) for part in argv) or "\0" in "".join(argv):
         raise InvalidAction(f"argv must be a list of texts without NUL, such as ['bash', '-c', 'ls'], not {argv!r}")
-    if timeout is not None and not timeout > 0:
-        raise InvalidAction(f"a command's timeout must be more than 0 seconds, not {timeout!r}")
-    return command_text(argv)

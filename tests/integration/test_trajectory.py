@@ -57,7 +57,10 @@ def test_state_is_kept_between_the_actions_of_a_trajectory(stack: Stack, app: Ta
     with app.trajectory():
         assert write_file.delay("src/hello.py", "print(6 * 7)").get(timeout=WAIT) == 12
         ran = bash.delay("python3 src/hello.py; id -u")
-        assert ran.get(timeout=WAIT) == {"exit_code": 0, "stdout": "42\n1000\n", "stderr": "", "truncated": False}
+        assert ran.get(timeout=WAIT) == {
+            "exit_code": 0, "stdout": "42\n1000\n", "stderr": "", "truncated": False,
+            "cwd": "/work", "restarted": False,
+        }  # fmt: skip
         report = app.backend.get_task_meta(ran.id)[REPORT]
         assert report["node"] == "cpu-1"
         assert report["cpu_seconds"] > 0

@@ -17,6 +17,9 @@ app = TangramApp("rollouts", broker="redis://127.0.0.1:6379/0", job="coding")
 def run_suite(sandbox: Sandbox, target: str) -> dict[str, Any]:
     result: ExecResult = sandbox.exec(["pytest", "-n", str(sandbox.max_cpus), target], timeout=60, env={"A": "b"})
     sandbox.write_file("log", result.stdout)
+    sandbox.write_file("log", result.stderr_bytes, append=True)
+    if sandbox.bash("make", session="build", cwd="src", timeout=9).restarted:
+        raise RuntimeError([process.command for process in sandbox.processes()])
     return {"passed": result.ok, "log": sandbox.read_file("log").decode()}
 
 
@@ -27,7 +30,7 @@ def judge(text: str) -> float:
 
 async def rollout() -> float:
     async with app.trajectory(image="python:3.12-slim", memory="1GiB", max_lifetime="2h", env={"CI": "1"}) as t:
-        await bash.adelay("ls")
+        await bash.adelay("ls", session="other")
         handle: ActionHandle = await bash.using(timeout=5, priority=1, trajectory=t.id).asubmit("make")
         try:
             await handle

@@ -8,10 +8,10 @@ import time
 from typing import Any, Callable  # noqa: UP035  # Python 3.8 has no generic collections.abc
 
 from workers.agent import frames
-from workers.agent.command import CHUNK, Command
+from workers.agent.running import NEVER, Running
+from workers.agent.streams import CHUNK
 
 STALL = 30.0  # s a client may take to send or to fetch a frame
-NEVER = float("inf")
 
 
 class Call:
@@ -31,10 +31,10 @@ class Call:
         selector: selectors.BaseSelector,
         *,
         serve: Callable[[Call, dict[str, Any], bytes], None],
-        cancel: Callable[[Command], None],
+        cancel: Callable[[Running], None],
         closed: Callable[[Call], None],
     ) -> None:
-        self.command: Command | None = None
+        self.running: Running | None = None
         self.give_up = time.monotonic() + STALL
         self._sock, self._selector = sock, selector
         self._serve, self._cancel, self._closed = serve, cancel, closed
@@ -44,7 +44,7 @@ class Call:
 
     def answer(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send the answer, and close when it is out."""
-        self.command = None
+        self.running = None
         self._outgoing = memoryview(frames.encode(header, body))
         self.give_up = time.monotonic() + STALL
         self._selector.modify(self._sock, selectors.EVENT_WRITE, self._send)
@@ -58,11 +58,11 @@ class Call:
 
     def _receive(self) -> None:
         data = self._sock.recv(CHUNK)
-        if not data and self.command is not None:
-            self._cancel(self.command)
+        if not data and self.running is not None:
+            self._cancel(self.running)
         elif not data:
             self.close()
-        elif self.command is None:
+        elif self.running is None:
             self._incoming += data
             self._serve_when_complete()
 

@@ -1,26 +1,19 @@
-"""A running command: its pipes, its limits, what it wrote and what it used."""
+"""A running command: a process of its own, with its pipes."""
 
 from __future__ import annotations
 
 import os
 import selectors
-import signal
 import subprocess
-import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 from workers.agent import process_table
-from workers.agent.output import Output
 from workers.agent.privileges import acting_as, prepare_command
-
-if TYPE_CHECKING:
-    import resource
-
-CHUNK = 1 << 16
-LAST_READS = 64  # chunks read after the exit: more than a pipe holds
+from workers.agent.running import Running
+from workers.agent.streams import CHUNK, Streams
 
 
-class Command:
+class Command(Running):
     """A command that was started.
 
     Args:
@@ -44,78 +37,31 @@ class Command:
         timeout: float,
         cap: int,
     ) -> None:
-        self.pid, self.tag = popen.pid, tag
+        super().__init__(tag=tag, started=started, timeout=timeout)
+        self.pid = popen.pid
         root = process_table.look_up(popen.pid)
         self.born = root.born if root else 0
-        self.started = started
-        self.deadline = started + timeout
-        self.ended = 0.0
-        self.exit_code = 128 + signal.SIGKILL
-        self.verdict = ""
-        self.cpu, self.peak = 0.0, 0
         self._popen, self._selector, self._rest = popen, selector, memoryview(stdin)
-        self._open: set[IO[bytes]] = set()
-        self._stdout, self._stderr = Output(cap), Output(cap)
-        for pipe, output in ((popen.stdout, self._stdout), (popen.stderr, self._stderr)):
-            if pipe:
-                self._watch(pipe, output)
+        self._streams = Streams(popen, selector, cap)
         if popen.stdin:
             os.set_blocking(popen.stdin.fileno(), False)
             selector.register(popen.stdin, selectors.EVENT_WRITE, self._feed)
 
     @property
-    def silent(self) -> bool:
-        """Whether nobody can write to it any more."""
-        return not self._open
-
-    def account(self, usage: resource.struct_rusage) -> None:
-        """Add what one of its processes used."""
-        self.cpu += usage.ru_utime + usage.ru_stime
-        self.peak = max(self.peak, usage.ru_maxrss * 1024)
-
-    def exited(self, status: int) -> None:
-        """Note how the process ended, as a shell says it."""
-        self.ended = time.monotonic()
-        self.exit_code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    def complete(self) -> bool:
+        """See Running."""
+        return bool(self.ended) and self._streams.silent
 
     def close(self) -> None:
-        """Read what is still in the pipes, and close them."""
-        for pipe, output in ((self._popen.stdout, self._stdout), (self._popen.stderr, self._stderr)):
-            for _ in range(LAST_READS):
-                if not pipe or pipe not in self._open or not self._collect(pipe, output):
-                    break
-            if pipe and pipe in self._open:
-                self._shut(pipe)
-        if self._popen.stdin and not self._popen.stdin.closed:
-            self._shut(self._popen.stdin)
+        """See Running."""
+        self._streams.close()
+        self._shut_stdin()
         self._popen.returncode = self.exit_code  # the loop has reaped it: Popen must not look for it
 
     def report(self) -> tuple[dict[str, Any], bytes]:
-        """Return header and body of the answer."""
-        stdout, stderr = self._stdout.kept(), self._stderr.kept()
-        header = {
-            "exit_code": self.exit_code,
-            "verdict": self.verdict,
-            "duration": (self.ended or time.monotonic()) - self.started,
-            "cpu_seconds": self.cpu,
-            "peak_memory": self.peak,
-            "truncated": self._stdout.truncated or self._stderr.truncated,
-            "stdout": len(stdout),
-        }
-        return header, stdout + stderr
-
-    def _watch(self, pipe: IO[bytes], output: Output) -> None:
-        os.set_blocking(pipe.fileno(), False)
-        self._open.add(pipe)
-        self._selector.register(pipe, selectors.EVENT_READ, lambda: self._collect(pipe, output))
-
-    def _collect(self, pipe: IO[bytes], output: Output) -> bool:
-        data = pipe.read(CHUNK)  # None while nothing is there
-        if data == b"":
-            self._shut(pipe)
-        elif data:
-            output.add(data)
-        return bool(data)
+        """See Running."""
+        fields, body = self._streams.report()
+        return {**self.figures(), **fields}, body
 
     def _feed(self) -> None:
         pipe = self._popen.stdin
@@ -126,12 +72,13 @@ class Command:
         except BrokenPipeError:  # it does not want the rest
             self._rest = memoryview(b"")
         if not self._rest:
-            self._shut(pipe)
+            self._shut_stdin()
 
-    def _shut(self, pipe: IO[bytes]) -> None:
-        self._open.discard(pipe)
-        self._selector.unregister(pipe)
-        pipe.close()
+    def _shut_stdin(self) -> None:
+        pipe = self._popen.stdin
+        if pipe and not pipe.closed:
+            self._selector.unregister(pipe)
+            pipe.close()
 
 
 def start(header: dict[str, Any], work: str, uid: int, tag: str) -> subprocess.Popen[bytes]:
@@ -149,11 +96,16 @@ def start(header: dict[str, Any], work: str, uid: int, tag: str) -> subprocess.P
     env = {**os.environ, **header["env"], process_table.TAG: tag}
     pipe = subprocess.PIPE
     try:
-        with acting_as(uid):
-            os.chdir(os.path.join(work, header["cwd"]))
+        enter(os.path.join(work, header["cwd"]), uid)
         return subprocess.Popen(
             header["argv"], bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env,
             start_new_session=True, preexec_fn=lambda: prepare_command(uid),
         )  # fmt: skip
     finally:
         os.chdir("/")
+
+
+def enter(folder: str, uid: int) -> None:
+    """Make it the working directory, if that user may. Raises OSError."""
+    with acting_as(uid):
+        os.chdir(folder)

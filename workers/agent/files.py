@@ -1,42 +1,45 @@
-"""Reading and writing files of the sandbox, without ever waiting for one."""
+"""Reading and writing files of the sandbox piece by piece, without ever waiting for one."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from typing import Any
 
 from workers.agent.frames import MAX_BODY
 
 _CAREFUL = os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold up the agent
 
 
-def read(path: str, _body: bytes) -> bytes:
-    """Return a file's content. Raises OSError, also for what is no regular file or over MAX_BODY bytes."""
+def read(path: str, header: dict[str, Any], _body: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return a piece of a file: `length` bytes at most from `offset` on; and the size and identity of the file.
+
+    Raises OSError, also for what is no regular file.
+    """
     descriptor = os.open(path, os.O_RDONLY | _CAREFUL)
     try:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        if info.st_size > MAX_BODY:
-            raise OSError(errno.EFBIG, f"larger than {MAX_BODY} bytes", path)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BODY)
+        piece = os.pread(descriptor, min(int(header["length"]), MAX_BODY), int(header["offset"]))
+        return {"size": info.st_size, "identity": info.st_ino}, piece
     finally:
         os.close(descriptor)
 
 
-def write(path: str, body: bytes) -> bytes:
-    """Create or replace a file, with its folders. Raises OSError."""
+def write(path: str, header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    """Create or replace a file, with its folders, or add to its end if `append` is set. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o666), "wb") as file:
+    how = os.O_APPEND if header.get("append") else os.O_TRUNC
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how | _CAREFUL, 0o666), "wb") as file:
         file.write(body)
-    return b""
+    return {}, b""
 
 
-def ping(_path: str, _body: bytes) -> bytes:
+def ping(_path: str, _header: dict[str, Any], _body: bytes) -> tuple[dict[str, Any], bytes]:
     """Answer, to say that the agent is there."""
-    return b""
+    return {}, b""
 
 
 OPERATIONS = {"read": read, "write": write, "ping": ping}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import Any, Mapping  # noqa: UP035  # Python 3.8 has no generic collections.abc
 
 FRAME = struct.Struct("!II")  # bytes of header, bytes of body
 MAX_HEADER = 1 << 20
@@ -19,7 +19,7 @@ class FrameTooLarge(ValueError):
     """The sender announced more than the limits allow."""
 
 
-def encode(header: dict[str, Any], body: bytes = b"") -> bytes:
+def encode(header: Mapping[str, Any], body: bytes | memoryview = b"") -> bytes:
     """Return a frame. Raises FrameTooLarge."""
     text = json.dumps(header).encode()
     _check(len(text), len(body))

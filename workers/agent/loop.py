@@ -8,21 +8,27 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import selectors
 import signal
 import socket
 import subprocess
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workers.agent import files
-from workers.agent.call import NEVER, Call
-from workers.agent.command import CHUNK, Command, start
+from workers.agent.call import Call
+from workers.agent.command import Command, start
+from workers.agent.listing import list_processes
 from workers.agent.privileges import acting_as
-from workers.agent.process_table import descendants, tag_of
+from workers.agent.reaper import Reaper
+from workers.agent.running import NEVER, Running
+from workers.agent.session_command import SessionCommand
+from workers.agent.sessions import Sessions
+from workers.agent.streams import CHUNK
 
-GRACE = 0.02  # s after a command's exit in which its children may still write
-KILL_TIME = 3.0  # s after which the agent stops waiting for killed processes to die
+if TYPE_CHECKING:
+    import resource
 
 
 class Loop:
@@ -38,9 +44,9 @@ class Loop:
         self._listener, self._work, self._uid = listener, work, uid
         self._selector = selectors.DefaultSelector()
         self._calls: set[Call] = set()
-        self._commands: dict[Command, Call] = {}
-        self._doomed: dict[int, Command] = {}  # killed on behalf of a command, not reaped yet
-        self._served = 0
+        self._running: dict[Running, Call] = {}
+        self._reaper = Reaper(uid, self._ended)
+        self._sessions = Sessions(self._selector, work, uid)
         self._wake, self._waker = socket.socketpair()
         for end in (self._wake, self._waker, listener):
             end.setblocking(False)
@@ -53,13 +59,15 @@ class Loop:
     def run(self) -> None:
         """Serve for ever."""
         while True:
-            ends = [command.ended + GRACE if command.ended else command.deadline for command in self._commands]
-            wait = min(ends + [call.give_up for call in self._calls], default=NEVER)
+            times = [running.wake for running in self._running] + [call.give_up for call in self._calls]
+            wait = min(times, default=NEVER)
             for key, _ in self._selector.select(None if wait == NEVER else max(0.0, wait - time.monotonic())):
                 with contextlib.suppress(OSError, ValueError):  # closed by an earlier event of this round
                     key.data()
-            self._reap()
-            self._expire(time.monotonic())
+            self._reaper.reap()
+            self._look(time.monotonic())
+            for command, error in self._sessions.begin_waiting():
+                self._not_started(self._running.pop(command), error)
 
     def _accept(self) -> None:
         sock = self._listener.accept()[0]
@@ -69,10 +77,14 @@ class Loop:
         try:
             if header["op"] == "exec":
                 self._execute(call, header, body)
+            elif header["op"] == "bash":
+                self._queue(call, header, body)
+            elif header["op"] == "processes":
+                call.answer({}, list_processes(self._uid))
             else:
                 with acting_as(self._uid):
-                    answer = files.OPERATIONS[header["op"]](os.path.join(self._work, header["path"]), body)
-                call.answer({}, answer)
+                    answer = files.OPERATIONS[header["op"]](os.path.join(self._work, header["path"]), header, body)
+                call.answer(*answer)
         except FileNotFoundError as error:
             call.answer({"error": "missing", "message": str(error)})
         except OSError as error:
@@ -81,91 +93,62 @@ class Loop:
             call.answer({"error": "request", "message": repr(error)})
 
     def _execute(self, call: Call, header: dict[str, Any], body: bytes) -> None:
-        self._served += 1
-        tag, timeout, cap = str(self._served), float(header["timeout"]), int(header["cap"])
+        tag, timeout, cap = _new_tag(header), float(header["timeout"]), int(header["cap"])
         started = time.monotonic()
         try:
             popen = start(header, self._work, header.get("uid", self._uid), tag)
         except (OSError, subprocess.SubprocessError) as error:
-            code = getattr(error, "errno", None)
-            if code == errno.EAGAIN:  # no process is left: without this none ever would be
-                self._kill_everything()
-            call.answer({"error": "spawn", "errno": code, "message": str(error)})
+            self._not_started(call, error)
             return
-        call.command = Command(popen, self._selector, tag=tag, stdin=body, started=started, timeout=timeout, cap=cap)
-        self._commands[call.command] = call
+        call.running = Command(popen, self._selector, tag=tag, stdin=body, started=started, timeout=timeout, cap=cap)
+        self._running[call.running] = call
 
-    def _expire(self, now: float) -> None:
-        for command in list(self._commands):
-            if command.ended:
-                if command.silent or now >= command.ended + GRACE:
-                    self._finish(command)
-            elif now >= command.deadline:
-                self._kill(command, "timed_out")
+    def _queue(self, call: Call, header: dict[str, Any], body: bytes) -> None:
+        session = self._sessions.named(header["session"])
+        command = SessionCommand(session, header, body, tag=_new_tag(header), started=time.monotonic())
+        call.running = command
+        self._running[command] = call
+        session.waiting.append(command)
+
+    def _not_started(self, call: Call, error: Exception) -> None:
+        code = getattr(error, "errno", None)
+        if code == errno.EAGAIN:  # no process is left: without this none ever would be
+            self._reaper.kill_everything()
+        call.answer({"error": "spawn", "errno": code, "message": str(error)})
+
+    def _look(self, now: float) -> None:
+        for running in list(self._running):
+            running.look(now)
+            if running.complete or (running.ended and now >= running.wake):
+                self._finish(running)
+            elif not running.ended and now >= running.deadline:
+                self._kill(running, "timed_out")
         for call in [call for call in self._calls if now >= call.give_up]:
             call.close()
 
-    def _cancel(self, command: Command) -> None:
-        self._kill(command, "cancelled")
+    def _cancel(self, running: Running) -> None:
+        self._kill(running, "cancelled")
 
-    def _finish(self, command: Command) -> None:
-        command.close()
-        self._commands.pop(command).answer(*command.report())
+    def _kill(self, running: Running, verdict: str) -> None:
+        running.stop(verdict)
+        if running.pid:  # its turn has come
+            self._reaper.kill(running)
+        self._finish(running)
 
-    def _kill(self, command: Command, verdict: str) -> None:
-        """Kill every process that is not older than the command and not known to be another's; then answer."""
-        command.verdict = verdict
-        give_up = time.monotonic() + KILL_TIME
-        while (victims := self._victims_while_frozen(command)) and time.monotonic() < give_up:
-            self._doomed.update(dict.fromkeys(victims, command))
-            time.sleep(0.002)
-            self._reap()
-        self._reap()
-        self._doomed.clear()
-        self._finish(command)
+    def _finish(self, running: Running) -> None:
+        running.close()
+        self._running.pop(running).answer(*running.report())
 
-    def _kill_everything(self) -> None:
-        give_up = time.monotonic() + KILL_TIME
-        _signal_all(signal.SIGKILL)
-        while os.getpid() == 1 and descendants(1) and time.monotonic() < give_up:
-            time.sleep(0.002)
-            self._reap()
-
-    def _victims_while_frozen(self, command: Command) -> list[int]:
-        """Kill whom we find, with everything stopped meanwhile: nobody can fork faster than we look."""
-        _signal_all(signal.SIGSTOP)
-        try:
-            victims = self._victims(command)
-            for pid in victims:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            return victims
-        finally:
-            _signal_all(signal.SIGCONT)
-
-    def _victims(self, command: Command) -> list[int]:
-        suspects = [found.pid for found in descendants(os.getpid()) if found.born >= command.born]
-        with acting_as(self._uid):  # without CAP_SYS_PTRACE only the same user may look at an environment
-            return [pid for pid in suspects if tag_of(pid) in (command.tag, "")]
-
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            ended = next((command for command in self._commands if command.pid == pid and not command.ended), None)
-            if ended:
-                ended.exited(status)
-            owner = self._doomed.pop(pid, ended) or ended
-            if owner:
-                owner.account(usage)
+    def _ended(self, pid: int, status: int, usage: resource.struct_rusage) -> Running | None:
+        if self._sessions.shell_ended(pid, status, usage):
+            return None  # it has been accounted for bit by bit
+        ended = next((running for running in self._running if running.pid == pid and not running.ended), None)
+        if ended:
+            ended.exited(status)
+        return ended
 
 
-def _signal_all(number: signal.Signals) -> None:
-    """Signal everything but the agent, at one stroke; not outside of a PID namespace, where it would hit the host."""
-    if os.getpid() == 1:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, number)
+def _new_tag(header: dict[str, Any]) -> str:
+    """Return a tag that nobody can guess; it also says to people whose the processes are."""
+    names = (str(header.get("session", "")), str(header.get("action", "")))
+    return "/".join([os.urandom(8).hex(), *(re.sub(r"[^\w.:-]", "_", name)[:80] for name in names)])

@@ -13,6 +13,7 @@ from tests.support.cpu_nodes import Trajectory, processes_with
 from tests.waiting import wait_until
 
 TREE = "setsid sh -c 'sleep 987 & sleep 987' & (sleep 987 &) ; sleep 987"
+BOTH = "import sys; b = sys.stdin.buffer.read(); sys.stdout.buffer.write(b); sys.stderr.buffer.write(b[::-1])"
 ESCAPE = "echo before; echo apart >&2; " + TREE
 
 
@@ -177,9 +178,55 @@ def test_file_errors(trajectory: Trajectory) -> None:
         for path in ("pipe", "."):
             with pytest.raises(SandboxError, match="not a regular file"):
                 lease.read_file(path)
-        with pytest.raises(SandboxError, match="over"):
-            lease.write_file("big", bytes(65 << 20))
+        with pytest.raises(InvalidAction, match="count bytes from 0"):
+            lease.read_file("pipe", offset=-1)
         assert lease.exec(["true"]).ok
+
+
+def test_files_over_the_size_of_a_frame(trajectory: Trajectory) -> None:
+    data = bytes(range(256)) * (70 << 12)  # 70 MiB
+    with trajectory.lease() as lease:
+        lease.write_file("big", data)
+        assert lease.read_file("big") == data
+        assert lease.read_file("big", offset=(69 << 20) + 3, length=5) == bytes(range(3, 8))
+        assert lease.read_file("big", offset=70 << 20) == b""
+        lease.write_file("big", "short")
+        lease.write_file("big", "er", append=True)
+        assert lease.read_file("big") == b"shorter"
+        assert lease.read_file("big", length=0) == b""
+
+
+def test_binary_both_ways(trajectory: Trajectory) -> None:
+    data = bytes(range(256)) * 2048
+    with trajectory.lease() as lease:
+        result = lease.exec(["python3", "-c", BOTH], stdin=data)
+        assert (result.stdout_bytes, result.stderr_bytes) == (data, data[::-1])
+
+
+def test_partial_output_is_told_on_cancel(trajectory: Trajectory) -> None:
+    with trajectory.lease(action="c-3") as lease:
+        canceller = threading.Timer(0.4, lambda: trajectory.node.cancel("c-3"))
+        canceller.start()
+        with pytest.raises(ActionCancelled, match="last output: so far") as caught:
+            lease.exec(["bash", "-c", "echo so far; sleep 987"])
+        canceller.join()
+        assert caught.value.result is not None
+        assert caught.value.result.stdout == "so far\n"
+
+
+def test_usage_is_told_of_killed_commands_too(trajectory: Trajectory) -> None:
+    for run in ("exec", "bash"):
+        with trajectory.lease() as lease:
+            lease.bash("true")
+            before = lease.usage.cpu_seconds
+            script = "python3 -c 'x = bytearray(60_000_000)\nwhile 1: pass'"
+            with pytest.raises(ActionTimeout) as caught:
+                lease.exec(["bash", "-c", script], timeout=1.5) if run == "exec" else lease.bash(script, timeout=1.5)
+            assert caught.value.result is not None
+            assert caught.value.result.cpu_seconds > 0.2
+            assert caught.value.result.peak_memory > 50_000_000
+            assert lease.usage.cpu_seconds - before == pytest.approx(caught.value.result.cpu_seconds)
+            assert lease.usage.peak_memory == caught.value.result.peak_memory
 
 
 def test_a_thread_cannot_outlive_its_lease(trajectory: Trajectory) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tangram_tasks.errors import ActionOutOfMemory, ActionTimeout, SpawnFailed
+from tangram_tasks.errors import ActionOutOfMemory, ActionTimeout, NoProcessesLeft
 from tests.support.cpu_nodes import Trajectory
 
 SPIN = """
@@ -40,6 +40,18 @@ def test_out_of_memory_in_a_child_of_the_command(isolated: Trajectory) -> None:
         lease.exec(["bash", "-c", "python3 -c 'x = bytearray(900_000_000)'; exit 1"])
 
 
+def test_out_of_memory_tells_the_peak(isolated: Trajectory) -> None:
+    with isolated.lease() as lease:
+        lease.bash("kept=1")
+        hog = "python3 -c 'x = bytearray(200_000_000); y = bytearray(700_000_000)'"
+        for session in (False, True):
+            with pytest.raises(ActionOutOfMemory, match=r"its largest process had \d{3} MiB") as caught:
+                lease.bash(hog) if session else lease.exec(["bash", "-c", hog + "; exit 1"])
+            assert caught.value.result is not None
+            assert caught.value.result.peak_memory > 200_000_000
+        assert lease.bash("echo $kept").stdout == "1\n"
+
+
 def test_full_disk_is_the_commands_problem(isolated: Trajectory) -> None:
     with isolated.lease() as lease:
         result = lease.exec(["dd", "if=/dev/zero", "of=/work/full", "bs=1M", "count=500"])
@@ -62,9 +74,17 @@ def test_fork_bomb_left_behind_is_killed_for_the_next_command(isolated: Trajecto
         lease.write_file("bomb.py", PATIENT_BOMB)
         lease.exec(["bash", "-c", "setsid python3 bomb.py >/dev/null 2>&1 & while ! [ -e full ]; do sleep 0.1; done"])
         time.sleep(0.3)  # the places of bash and its sleep are taken, too
-        with pytest.raises(SpawnFailed, match="no processes left"):
+        with pytest.raises(NoProcessesLeft, match="no processes left"):
             lease.exec(["true"])
         assert lease.exec(["true"]).ok
+
+
+def test_fork_bomb_in_a_session(isolated: Trajectory) -> None:
+    with isolated.lease(seconds=60) as lease:
+        with pytest.raises(ActionTimeout):
+            lease.bash("b() { b | b & }; b; sleep 60", timeout=1.0)
+        result = lease.bash("ls -d /proc/[0-9]* | wc -l", timeout=20)
+        assert int(result.stdout) < 10
 
 
 @pytest.mark.parametrize("attack", ["kill -9 -1", "kill -TERM 1", "kill -INT 1", "kill -KILL 1", "kill -STOP 1"])
