@@ -92,6 +92,7 @@ def test_a_flood_of_output_is_cut_and_said(app: TangramApp) -> None:
 def test_a_suite_runs_elastically(app: TangramApp) -> None:
     with app.trajectory(memory="1GiB"):
         write_file.delay("test_it.py", "def test_yes(): pass\ndef test_no(): assert False\n").get(timeout=WAIT)
+        wait_until(lambda: not app.redis.hlen(app.keys.grants), "the write's unit is back")
         result = run_tests.delay("test_it.py")
         outcome = result.get(timeout=WAIT)
         assert (outcome["passed"], outcome["failed"], outcome["exit_code"]) == (1, 1, 1)
