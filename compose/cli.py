@@ -12,6 +12,7 @@ import click
 from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.entry import scheduler, worker
+from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
 
@@ -34,7 +35,8 @@ class _Group(click.Group):
     epilog="""\b
 Exit codes:
   0    done
-  1    an error, printed as one line; `status`: nothing runs; `demo`: a result was wrong
+  1    an error, printed as one line; `status`: nothing runs; `demo`: a result was wrong;
+       `simulate`: a replay differed, a target is out of reach
   2    wrong usage
   130  stopped by Ctrl-C
   143  stopped by SIGTERM
@@ -58,6 +60,7 @@ def cli() -> None:
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(scheduler)
+cli.add_command(simulate)
 cli.add_command(status)
 cli.add_command(up)
 cli.add_command(worker)

@@ -21,7 +21,7 @@ class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-C = TypeVar("C", bound=_Config)
+C = TypeVar("C", bound=BaseModel)
 
 
 class NodeConfig(_Config):

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import redis.asyncio as aioredis
@@ -23,6 +23,7 @@ from scheduler.leader import Leader, LeadLost
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
+from scheduler.record import RecordedAdmission, open_record
 from tangram_tasks.app import TangramApp
 from tangram_tasks.settings import without_password
 from tangram_tasks.wire import ADMISSION_QUEUE
@@ -90,13 +91,16 @@ class Scheduler:
 
     async def _lead(self, client: aioredis.Redis, leader: Leader) -> None:
         epoch = await self._unless_stopped(leader.acquire())
-        if epoch is None:
-            return
+        if epoch is not None:
+            with self._core() as core:
+                await self._lead_epoch(client, leader, epoch, core)
+
+    async def _lead_epoch(self, client: aioredis.Redis, leader: Leader, epoch: int, core: Admission) -> None:
         ledger = Ledger(client, self._app.keys, epoch)
         await ledger.load()
         books = Books(
             ledger=ledger,
-            core=Admission(self._settings.policy, self._settings.depth, gpu_policy=self._settings.gpu_policy),
+            core=core,
             nodes=NodeBook(self._settings.node_timeout),
             outcomes=Outcomes(self._app, epoch),
             clock=self._clock,
@@ -108,6 +112,15 @@ class Scheduler:
             self._watch_admission(client),
             self._watch_streams(client),
         )
+
+    @contextlib.contextmanager
+    def _core(self) -> Iterator[Admission]:
+        asked = self._settings
+        if asked.record is None:
+            yield Admission(asked.policy, asked.depth, gpu_policy=asked.gpu_policy)
+            return
+        with open_record(asked.record) as file:
+            yield RecordedAdmission(file, asked.policy, asked.depth, gpu_policy=asked.gpu_policy)
 
     async def _work(self, desk: Desk, greeting: str) -> None:
         """Recover, then step until stopped; the lease is kept meanwhile, since recovering may take longer than it."""

@@ -40,6 +40,7 @@ class Settings(BaseSettings):
         leader_lease: a scheduler silent for this long loses the lead.
         result_expires: how long results stay readable.
         imports: modules with actions that workers load, comma separated.
+        record: file to which the leading scheduler writes every event and decision; none: it records nothing.
         unsafe_local: allow commands to run on the host without any isolation.
     """
 
@@ -58,6 +59,7 @@ class Settings(BaseSettings):
     leader_lease: float = Field(default=3.0, gt=0)
     result_expires: int = Field(default=3600, gt=0)
     imports: str = ""
+    record: Path | None = None
     unsafe_local: bool = False
 
     @property

@@ -17,11 +17,17 @@ _HOST = platform.node().split(".")[0] or "node"
 
 
 @click.command()
-def scheduler() -> None:
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write every event and decision to this file, for `tangram simulate --replay`.",
+)
+def scheduler(record: Path | None) -> None:
     """Run a scheduler. Several may run: one leads, the others stand by."""
     import sys
 
-    _become((sys.executable, "-m", "scheduler"))
+    environment = {} if record is None else {"TANGRAM_RECORD": str(record.absolute())}
+    _become((sys.executable, "-m", "scheduler"), **environment)
 
 
 @click.group(

@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal
 
 from compose.demo.codebase import project_files
-from compose.demo.workload import Call, Generator, Kind, Turn
+from compose.simulate.workloads.sessions import Call, Generator, Kind, Turn
 
 StepKind = Literal["unpack", "list", "read", "suite", "edit", "search", "replay"]
 

@@ -12,7 +12,7 @@ from compose.demo.codebase import FIX, project_files
 from compose.demo.episode import Step
 from compose.demo.outcome import Outcome, Ranking, Suite
 from compose.demo.shares import Share
-from compose.demo.workload import Kind
+from compose.simulate.workloads.sessions import Kind
 from tangram_tasks.apis import http_get
 from tangram_tasks.report import ActionReport
 from tangram_tasks.rewards import logprobs, score

@@ -89,6 +89,10 @@ class ApiProvider(Domain):
         """Return the node with the fewest actions in flight, of those that offer this provider."""
         return min(self._offering, key=self._load.__getitem__)
 
+    def due(self, now: int) -> bool:
+        """Whether there is something to decide or to deliver at `now` ms, or enough tokens have come back."""
+        return super().due(now) or self._stale(now)
+
     def wake(self) -> int | None:
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None

@@ -155,6 +155,8 @@ class Domain:
 
     def due(self, now: int) -> bool:
         """Whether there is something to decide or to deliver at `now` ms."""
+        if not (self.changed or self._look is not None or self.delivery.pending):
+            return False  # every domain is asked at every event, and this is the usual answer
         return self.delivery.pending or self._stale(now)
 
     def wake(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.candidates import Group, groups
+from scheduler.core.candidates import Group, candidates, groups
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
 from scheduler.core.eviction import Objective, keep
@@ -68,6 +68,9 @@ class PaperPolicy(RigidPolicy):
         warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return the actions to start now with their units of the key resource, in queue order."""
+        first = candidates(queue, free)
+        if all(len(action.sizes) == 1 for action in first):
+            return [(action, action.sizes[0]) for action in first]  # nothing to arrange; most decisions end here
         started: list[tuple[Action, int]] = []
         split = groups(queue, free, self.depth)
         for group in split:

@@ -15,7 +15,7 @@ from compose.demo.codebase import FIX, project_files
 from compose.demo.episode import Pace, Step, draw_episodes
 from compose.demo.outcome import Outcome, Ranking, Suite
 from compose.demo.trajectory import TrajectoryRun
-from compose.demo.workload import Call
+from compose.simulate.workloads.sessions import Call
 from tangram_tasks.errors import NodeLost
 from tangram_tasks.report import ActionReport
 

@@ -90,7 +90,9 @@ class Parameters(BaseModel):
 @cache
 def parameters() -> Parameters:
     """Return the packaged parameters."""
-    return Parameters.model_validate_json(files("compose.demo").joinpath("swe.json").read_text(encoding="utf-8"))
+    return Parameters.model_validate_json(
+        files("compose.simulate.workloads").joinpath("swe.json").read_text(encoding="utf-8")
+    )
 
 
 def quantile(levels: Sequence[float], values: Sequence[float], u: float) -> float:

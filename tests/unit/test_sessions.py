@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from compose.demo.workload import Generator, Turn, parameters, quantile
+from compose.simulate.workloads.sessions import Generator, Turn, parameters, quantile
 
 TRAJECTORIES = 3000
 
