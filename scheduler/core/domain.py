@@ -51,6 +51,7 @@ class Domain:
         self.queue = FcfsQueue()
         self.queued_units = 0
         self.changed = True
+        self.draining = False
 
     def could_hold(self, demand: Mapping[str, int]) -> bool:
         """Whether the demand would fit if nobody held anything."""
