@@ -7,6 +7,8 @@ import os
 import stat
 
 from workers.agent.frames import MAX_BODY
+from workers.agent.purge import purge
+from workers.agent.tree import pack, unpack
 
 _CAREFUL = os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold up the agent
 
@@ -39,4 +41,4 @@ def ping(_path: str, _body: bytes) -> bytes:
     return b""
 
 
-OPERATIONS = {"read": read, "write": write, "ping": ping}
+OPERATIONS = {"read": read, "write": write, "ping": ping, "pack": pack, "unpack": unpack, "purge": purge}

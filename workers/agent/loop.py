@@ -70,6 +70,8 @@ class Loop:
             if header["op"] == "exec":
                 self._execute(call, header, body)
             else:
+                if header["op"] == "purge":
+                    self._kill_everything()
                 with acting_as(self._uid):
                     answer = files.OPERATIONS[header["op"]](os.path.join(self._work, header["path"]), body)
                 call.answer({}, answer)
