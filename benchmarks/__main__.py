@@ -14,6 +14,7 @@ import click
 BENCHMARKS = {
     "hop": "time that admission adds between publish and start, against plain Celery",
     "cpu_overhead": "time that giving and taking a sandbox's cores adds to one action",
+    "creation_storm": "what making 20 sandboxes does to actions beside it",
     "vectors": "decisions of policy paper against recorded instances",
     "resize": "time to grow and shrink the sandbox of a running action",
     "fidelity": "cores that an action really gets, against a limit by quota alone",
