@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 import subprocess
 import time
@@ -106,6 +107,7 @@ def make_engine(
             for container in client.containers.list(all=True):
                 container.remove(force=True)
         engine.stop()
+    gc.collect()  # of sockets that the docker package left open, where their warning is ignored
 
 
 @no_engine
