@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tangram_tasks.errors import SandboxError
 from tangram_tasks.wire import OpenTrajectory
+from workers import isolation
 from workers.live_sandbox import LiveSandbox
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class StatelessPool:
                     self._idle.remove(row)
                     self.counters["stateless_reused"] += 1
                     return row[2]
-        return self._make(OpenTrajectory(trajectory=STATELESS, image=image, memory=memory, expires_at=float("inf")))
+        return self._make(OpenTrajectory(trajectory=STATELESS, image=image, memory=memory, expires_at=isolation.NEVER))
 
     def give_back(self, sandbox: LiveSandbox, image: str, memory: int) -> None:
         """Clean a sandbox for the next action, or remove it."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tangram_tasks.errors import SandboxError
 from tangram_tasks.wire import OpenTrajectory
+from workers import isolation
 from workers.live_sandbox import LiveSandbox
 from workers.sandbox_policy import SandboxPolicy
 
@@ -80,7 +81,9 @@ class WarmPool:
     def _add(self, image: str) -> None:
         memory = self._policy.warm_memory_mib
         try:
-            sandbox = self._make(OpenTrajectory(trajectory=WARM, image=image, memory=memory, expires_at=float("inf")))
+            sandbox = self._make(
+                OpenTrajectory(trajectory=WARM, image=image, memory=memory, expires_at=isolation.NEVER)
+            )
         except SandboxError as error:
             pause = self._pause[image] = min(_LONGEST_PAUSE, 2 * self._pause.get(image, _FIRST_PAUSE / 2))
             self._not_before[image] = self._clock() + pause
