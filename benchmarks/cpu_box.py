@@ -37,7 +37,7 @@ def warm_node(*trajectories: str) -> Iterator[CpuNode]:
 
 def open_sandbox(node: CpuNode, trajectory: str) -> None:
     """Make a sandbox and wait until it is ready."""
-    node.open(OpenTrajectory(trajectory=trajectory, image=BASE_IMAGE, memory=MEMORY_MIB, expires_at=0))
+    node.open(OpenTrajectory(trajectory=trajectory, image=BASE_IMAGE, memory=MEMORY_MIB, expires_at=time.time() + 3600))
 
 
 def action(

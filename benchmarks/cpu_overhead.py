@@ -14,7 +14,8 @@ from typing import Any
 from benchmarks import swerex
 from benchmarks.cpu_box import action, quantile, result, spread, timed_true, warm_node
 from workers.cpu_node import CpuNode
-from workers.docker_sandbox import LEASE, connect
+from workers.docker_engine import connect
+from workers.docker_sandbox import LEASE
 
 ACTIONS = 300
 WARM_UP = 10

@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.cpu_box import action, quantile, result, spread, warm_node
 from workers.cpu_node import CpuNode
-from workers.docker_sandbox import LEASE, connect
+from workers.docker_engine import connect
+from workers.docker_sandbox import LEASE
 from workers.sandbox_lease import SandboxLease
 
 PAIRS = 1000

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cpu_box import open_sandbox, quantile, result, spread, timed_true, warm_node
-from workers.cpu_node import CREATORS, CpuNode
+from workers.cpu_node import CpuNode
+from workers.creation_gate import CREATORS
 
 SANDBOXES = 100
 ACTIONS = 300

@@ -11,6 +11,7 @@ import click
 
 from compose.commands.demo import demo
 from compose.commands.down import down
+from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
 from compose.commands.simulate import simulate
 from compose.commands.status import status
@@ -59,6 +60,7 @@ def cli() -> None:
 
 cli.add_command(demo)
 cli.add_command(down)
+cli.add_command(drain)
 cli.add_command(scheduler)
 cli.add_command(simulate)
 cli.add_command(status)

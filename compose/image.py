@@ -15,7 +15,7 @@ import click
 
 from compose.host_tree import HostTree, host_tree
 from tangram_tasks.errors import ConfigurationError, SandboxError
-from workers.docker_sandbox import connect
+from workers.docker_engine import connect
 from workers.host_packages import TEST_PACKAGES
 
 if TYPE_CHECKING:

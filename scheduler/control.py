@@ -7,9 +7,10 @@ import time
 from pydantic import TypeAdapter, ValidationError
 
 from scheduler.books import Books
-from scheduler.core.events import Cancelled, TrajectoryClosed, TrajectoryOpened
+from scheduler.core.events import Cancelled, TrajectoryClosed
 from scheduler.entries import Entry
-from scheduler.ledger import CANCEL_MEMORY, TrajectoryRecord
+from scheduler.ledger import CANCEL_MEMORY
+from scheduler.residency import begin
 from scheduler.resizing import asked_by_hand
 from tangram_tasks import wire
 from tangram_tasks.errors import InvalidAction, SandboxError, TangramError
@@ -43,10 +44,7 @@ def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:
     """Let a trajectory begin; one that is known, or was closed already, is left alone."""
     name = order.trajectory
     if name not in books.trajectories and name not in books.epitaphs:
-        record = TrajectoryRecord(order=order)
-        books.trajectories[name] = record
-        books.batch.trajectory(name, record)
-        books.feed(TrajectoryOpened(at=books.clock(), trajectory=name, memory=order.memory))
+        begin(books, order)
 
 
 def close_trajectory(books: Books, trajectory: str, why: TangramError) -> None:

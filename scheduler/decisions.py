@@ -125,7 +125,7 @@ def _open(books: Books, decision: OpenSandbox) -> None:
     if known is None:
         return  # it was closed in the same step
     generation = books.nodes.generation(decision.node)
-    record = TrajectoryRecord(order=known.order, node=decision.node, generation=generation)
+    record = TrajectoryRecord(order=known.order, node=decision.node, generation=generation, home=known.home)
     books.trajectories[decision.trajectory] = record
     books.batch.trajectory(decision.trajectory, record)
     books.batch.order(decision.node, wire.OpenSandbox(order=known.order))

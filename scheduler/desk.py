@@ -24,6 +24,7 @@ from scheduler.nodes import joined_event
 from scheduler.reclaim import lose_nodes
 from scheduler.recovery import recover
 from scheduler.reports import obey_done, obey_node_event
+from scheduler.residency import take_over
 from tangram_tasks.errors import SandboxError, ServiceUnavailable
 
 logger = logging.getLogger(__name__)
@@ -149,8 +150,10 @@ class Desk:
             lost, joined = books.nodes.update(announced, now)
             await lose_nodes(books, lost, announced)
             for record in joined:
-                logger.info("node %s joined with %s", record.node, record.capacity or dict(record.quotas))
+                verb = "drains" if record.draining else "joined"
+                logger.info("node %s %s with %s", record.node, verb, record.capacity or dict(record.quotas))
                 books.feed(joined_event(record, books.clock()))
+                take_over(books, record)
         for name, trajectory in list(books.trajectories.items()):
             if trajectory.order.expires_at < time.time():
                 close_trajectory(books, name, SandboxError(f"trajectory {name} is over its max_lifetime"))

@@ -53,7 +53,7 @@ class Entry:
             key=key,
             sizes=spec.demand.sizes[key],
             durations=tuple(max(1, round(seconds * 1000)) for seconds in spec.durations()),
-            trajectory=self.envelope.header.trajectory if spec.sandbox else None,
+            trajectory=self.envelope.header.trajectory if spec.sandbox and spec.image is None else None,
             deadline=None if waits is None else now + round(waits * 1000),
             priority=spec.priority,
             malleable=spec.malleable,

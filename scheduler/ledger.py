@@ -41,13 +41,14 @@ class GrantRecord(BaseModel):
 
 
 class TrajectoryRecord(BaseModel):
-    """A trajectory as the ledger keeps it; `node` is empty until it is placed."""
+    """A trajectory as the ledger keeps it; `node` is empty until it is placed, `home` unless it must be there."""
 
     model_config = ConfigDict(frozen=True)
 
     order: OpenTrajectory
     node: str = ""
     generation: str = ""
+    home: str = ""
     ready_at: float | None = None
 
 

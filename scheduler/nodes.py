@@ -21,7 +21,7 @@ class NodeBook:
     alive: dict[str, NodeRecord] = field(default_factory=dict)
 
     def update(self, announced: Mapping[str, NodeRecord], now: float) -> tuple[list[NodeRecord], list[NodeRecord]]:
-        """Return the nodes that were lost and those that joined, in that order of acting on them.
+        """Return the nodes that were lost, and those that joined or began to drain, in that order of acting on them.
 
         A node whose generation changed is lost and joins again: the old process's grants are gone. `now` is the
         Redis server's clock, s.
@@ -33,13 +33,22 @@ class NodeBook:
             if name not in fresh or fresh[name].generation != record.generation
         ]
         gone = {record.node for record in lost}
-        joined = [record for name, record in fresh.items() if name in gone or name not in self.alive]
+        joined = [
+            record
+            for name, record in fresh.items()
+            if name in gone or name not in self.alive or record.draining != self.alive[name].draining
+        ]
         self.alive = fresh
         return lost, joined
 
     def silent(self, announced: Mapping[str, NodeRecord], now: float) -> bool:
         """Whether a live node that is still announced has not been heard for longer than the timeout."""
         return any(name in announced and now - announced[name].beat > self.timeout for name in self.alive)
+
+    def holds(self, node: str, trajectory: str) -> bool:
+        """Whether a live node announced that it holds the trajectory's sandbox."""
+        record = self.alive.get(node)
+        return record is not None and trajectory in record.trajectories
 
     def generation(self, node: str) -> str:
         """Return a live node's generation, or "" if it is not alive."""
@@ -60,4 +69,5 @@ def joined_event(record: NodeRecord, at: int) -> NodeJoined:
         capacity=dict(record.capacity),
         quotas=quotas,
         services=record.services,
+        draining=record.draining,
     )

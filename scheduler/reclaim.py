@@ -9,6 +9,7 @@ from scheduler.books import Books
 from scheduler.core.events import NodeLost as NodeLostEvent
 from scheduler.entries import Entry
 from scheduler.intake import end_grant, resubmit
+from scheduler.residency import outlives
 from tangram_tasks.errors import NodeLost
 from tangram_tasks.wire import NodeRecord, node_queue
 
@@ -38,10 +39,15 @@ def _lose(books: Books, record: NodeRecord, announced: NodeRecord | None) -> Non
         logger.info("node %s left", record.node)
     else:
         logger.warning("node %s (generation %s) is lost", record.node, record.generation)
+    kept = set()
     for name, trajectory in list(books.trajectories.items()):
-        if trajectory.node == record.node:
+        if record.node not in (trajectory.node, trajectory.home):
+            continue
+        if outlives(books, name, trajectory):
+            kept.add(name)
+        else:
             books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
-    books.feed(NodeLostEvent(at=books.clock(), node=record.node))
+    books.feed(NodeLostEvent(at=books.clock(), node=record.node, kept=frozenset(kept)))
     silent = announced is not None and announced.generation == record.generation
     books.batch.forget_node(record.node, node_queue(record.kind, record.node), record=silent)
 
@@ -49,8 +55,9 @@ def _lose(books: Books, record: NodeRecord, announced: NodeRecord | None) -> Non
 async def reclaim(books: Books, held: list[Entry]) -> None:
     """Take back grants whose node is gone, and run again or fail each action.
 
-    An action that had not started runs again. One that had runs again if it may (`on_lost`, `max_attempts`); one that
-    is bound to a lost sandbox cannot. One whose result is stored already just ends.
+    An action that had not started runs again, unless its sandbox is lost. One that had runs again if it may
+    (`on_lost`, `max_attempts`), but never in a sandbox: what it did there stays, or went with it. One whose result is
+    stored already just ends.
     """
     running = await books.ledger.running([entry.grant or "" for entry in held])
     for entry in held:
@@ -63,10 +70,13 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
         return
     attempts = envelope.header.attempts + int(started)
     over = entry.successor is not None or (started and await books.outcomes.finished(envelope.action))
-    again = not spec.sandbox and (not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts))
+    if spec.sandbox and spec.image is None:
+        again = not started and (envelope.header.trajectory or "") in books.trajectories
+    else:
+        again = not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts)
     raw = envelope.readmitted(attempts) if again and not over else ""
     if not raw and not over:  # its caller first: a crash between the two must not leave it in no book
-        await books.outcomes.fail(envelope, NodeLost(_epitaph(entry, attempts)))
+        await books.outcomes.fail(envelope, NodeLost(_epitaph(books, entry, attempts)))
     await books.commit()
     books.batch.ungrant(grant, entry.seq, raw)
     (taken,) = await books.commit()
@@ -78,7 +88,13 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
         await end_grant(books, entry)
 
 
-def _epitaph(entry: Entry, attempts: int) -> str:
+def _epitaph(books: Books, entry: Entry, attempts: int) -> str:
     node = entry.record.node if entry.record else "?"
-    why = "its sandbox is gone" if entry.envelope.header.spec.sandbox else f"it was started {attempts} times"
+    header = entry.envelope.header
+    if not header.spec.sandbox or header.spec.image is not None:
+        why = f"it was started {attempts} times"
+    elif (header.trajectory or "") in books.trajectories:
+        why = "what it did in its sandbox stays, so it does not run again"
+    else:
+        why = "its sandbox is gone"
     return f"node {node} died under action {entry.envelope.action} ({entry.envelope.task}); {why}"

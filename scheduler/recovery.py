@@ -16,6 +16,7 @@ from scheduler.intake import admit
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import reclaim
+from scheduler.residency import outlives, take_over
 from tangram_tasks.errors import InvalidAction, NodeLost
 from tangram_tasks.wire import OpenSandbox, OpenTrajectory, node_queue
 
@@ -42,6 +43,8 @@ async def recover(books: Books, start_lease: float) -> None:
     for seq, raw in sorted(snapshot.pending.items()):
         await admit(books, seq, raw, arrival=books.clock())
     await reclaim(books, orphans)
+    for node in books.nodes.alive.values():
+        take_over(books, node)
     logger.info(
         "recovered %d nodes, %d trajectories, %d grants (%d of lost nodes), %d waiting",
         len(books.nodes.alive),
@@ -79,15 +82,16 @@ async def _find_nodes(books: Books) -> None:
 def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> None:
     books.trajectories[name] = record
     at, memory = books.clock(), record.order.memory
-    if not record.node:
-        books.feed(TrajectoryOpened(at=at, trajectory=name, memory=memory))
-    elif books.nodes.generation(record.node) == record.generation:
+    if not record.node and (not record.home or outlives(books, name, record)):
+        books.feed(TrajectoryOpened(at=at, trajectory=name, memory=memory, node=record.home or None))
+    elif record.node and outlives(books, name, record):
         ready = record.ready_at is not None
         if not ready:  # the order, or the node's answer, may be lost; opening twice does no harm
             books.batch.order(record.node, OpenSandbox(order=record.order))
         books.feed(TrajectoryRestored(at=at, trajectory=name, memory=memory, node=record.node, ready=ready))
     else:
-        books.bury(name, NodeLost(f"node {record.node} died, and with it the sandbox of trajectory {name}"))
+        node = record.node or record.home
+        books.bury(name, NodeLost(f"node {node} died, and with it the sandbox of trajectory {name}"))
 
 
 def _restore_grant(

@@ -68,7 +68,8 @@ class ActionSpec(BaseModel):
         max_attempts: how often it may be started in all.
         malleable: its units may change while it runs.
         light: it needs next to no cpu (reads or edits a file): it skips sizing and never waits for cores.
-        sandbox: it runs in its trajectory's sandbox.
+        sandbox: it runs in a sandbox, by default its trajectory's.
+        image: it runs in a clean sandbox of this image that is its own, and needs no trajectory ("stateless").
         service: the reward model it calls, for gpu actions.
         priority: higher goes first among waiting actions.
         qos: "ls" (latency-sensitive) or "be" (best effort): whom the kernel favours once both run; cpu only.
@@ -86,6 +87,7 @@ class ActionSpec(BaseModel):
     malleable: bool = False
     light: bool = False
     sandbox: bool = False
+    image: str | None = Field(default=None, min_length=1)
     service: str | None = None
     priority: int = 0
     qos: Qos = "ls"
@@ -95,6 +97,8 @@ class ActionSpec(BaseModel):
         self.durations()
         if self.sandbox and CPU not in self.demand.sizes:
             raise ValueError("an action that runs in a sandbox must ask for cpu")
+        if self.image is not None and (not self.sandbox or MEMORY not in self.demand.sizes):
+            raise ValueError("an action with an image must be stateless, take a sandbox, and ask for memory")
         if self.service is not None and GPU not in self.demand.sizes:
             raise ValueError("an action that calls a service must ask for gpu")
         if self.light and (self.demand.key != CPU or len(self.demand.sizes[CPU]) > 1):

@@ -16,6 +16,7 @@ from tangram_tasks.action import ActionSpec, declare
 from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
 from tangram_tasks.errors import BrokerUnavailable, InvalidAction
+from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
 from tangram_tasks.task import ActionTask, sandbox_parameter
@@ -80,7 +81,9 @@ class TangramApp(Celery):
         """Declare a function as an action; use as `@app.action(cpu=2)`.
 
         Resources and limits are those of `tangram_tasks.action.declare`; every other option is Celery's. A first
-        parameter called `sandbox` receives the trajectory's Sandbox on the worker; callers leave it out.
+        parameter called `sandbox` receives the trajectory's Sandbox on the worker; callers leave it out. With
+        `sandbox="stateless", image=...` it receives a clean one of its own, and needs no trajectory; its memory
+        is what the action asks for.
 
         Raises:
             InvalidAction: the declaration is wrong.
@@ -148,10 +151,25 @@ def split_options(run: Callable[..., Any], options: dict[str, Any]) -> tuple[dic
     resources = {name: value for name, value in options.items() if name in ours or name == "priority"}
     celery_options = {name: value for name, value in options.items() if name not in resources}
     try:
-        spec = declare(sandbox=sandbox_parameter(run, bound=bool(options.get("bind"))), **resources)
+        stateless = _stateless_defaults(resources)
+        spec = declare(sandbox=sandbox_parameter(run, bound=bool(options.get("bind"))), **{**stateless, **resources})
     except InvalidAction as error:
         raise InvalidAction(f"action {getattr(run, '__name__', run)!s}: {error}") from None
     return celery_options, spec
+
+
+def _stateless_defaults(resources: dict[str, Any]) -> dict[str, Any]:
+    """Take the option `sandbox` out; return what a stateless action has unless it says otherwise."""
+    kind = resources.pop("sandbox", "trajectory")
+    if kind == "stateless":
+        return {"memory": STATELESS_MEMORY, "image": DEFAULT_IMAGE}
+    if kind != "trajectory":
+        raise InvalidAction(f"sandbox must be 'trajectory' or 'stateless', not {kind!r}")
+    if "image" in resources:
+        raise InvalidAction(
+            "image belongs to a stateless action: add sandbox='stateless', or open a trajectory with it"
+        )
+    return {}
 
 
 def _celery_settings(config: Settings) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def admission_options(name: str, header: ActionHeader, options: dict[str, Any]) 
         spec = spec.override(**_changes(spec, ours))
     except (InvalidAction, ValidationError) as error:
         raise InvalidAction(f"{name}: {error}") from None
-    if spec.sandbox and trajectory is None:
+    if spec.sandbox and spec.image is None and trajectory is None:
         raise InvalidAction(f"{name} runs in a sandbox: call it inside `with app.trajectory(...)` or pass trajectory=")
     header = header.model_copy(update={"spec": spec, "trajectory": trajectory})
     headers[HEADER] = header.model_dump(mode="json")

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tangram_tasks.action import ActionSpec
+from tangram_tasks.isolation import MountPath, Network
 from tangram_tasks.report import ActionReport
 
 VERSION: Final = 1
@@ -82,9 +83,12 @@ class OpenTrajectory(_Message):
         image: image name.
         memory: MiB for the sandbox's lifetime.
         expires_at: wall clock after which it is closed whatever happens.
-        network: "none" or "bridge".
+        network: "none", "bridge", or the name of a network that the engine knows.
         env: environment of every command.
         job: the RL job it belongs to.
+        mounts: folders of the node, shown read-only: path there to path in the sandbox.
+        user: uid of every command; by default the node chooses.
+        fork_of: the trajectory whose files it begins with, on the same node.
     """
 
     op: Literal["open"] = "open"
@@ -92,9 +96,12 @@ class OpenTrajectory(_Message):
     image: str
     memory: int = Field(gt=0)
     expires_at: float
-    network: Literal["none", "bridge"] = "none"
+    network: Network = "none"
     env: dict[str, str] = {}
     job: str = ""
+    mounts: dict[MountPath, MountPath] = {}
+    user: int | None = Field(default=None, gt=0, lt=65534)
+    fork_of: str | None = None
 
 
 class CloseTrajectory(_Message):
@@ -153,7 +160,13 @@ class ResizeAction(_Message):
     units: int = Field(ge=1)
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction
+class DrainNode(_Message):
+    """To a node: take nothing new, finish what is there, then leave."""
+
+    op: Literal["drain"] = "drain"
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | DrainNode
 
 
 class SandboxState(_Report):
@@ -213,10 +226,13 @@ class NodeRecord(_Report):
     Args:
         node: its name, unique in the deployment.
         kind: which pool.
-        generation: new on every start; a new one means the old process's grants and sandboxes are gone.
+        generation: new on every start; a new one means that the old process's grants are gone, and those of its
+            sandboxes that are not announced.
         capacity: units and MiB.
         quotas: API providers it can call.
         services: reward models it can page in.
+        trajectories: those whose sandboxes it holds, also from an earlier process of its name.
+        draining: it takes nothing new and leaves once its trajectories are over.
         host: where it runs.
         pid: its process.
         beat: wall clock of its last heartbeat, by the Redis server's clock.
@@ -229,6 +245,8 @@ class NodeRecord(_Report):
     capacity: dict[str, int]
     quotas: dict[str, QuotaRecord] = {}
     services: tuple[str, ...] = ()
+    trajectories: tuple[str, ...] = ()
+    draining: bool = False
     host: str = ""
     pid: int = 0
     beat: float = 0.0

@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 #: A node's name is taken while its process on another host was heard within so many seconds.
 _TAKEN = 10.0
+DRAIN_TIME = 3.0  # s after the order before which a node does not leave: what was placed on it meanwhile must show
 
 _ORDER: TypeAdapter[wire.NodeOrder] = TypeAdapter(wire.NodeOrder)
 
@@ -50,6 +52,8 @@ class Announcer:
         self._generation = generation
         self._heartbeat = heartbeat
         self._stop = threading.Event()
+        self._drained_from: float | None = None
+        self._obeying: set[Future[None]] = set()
         self._threads: list[threading.Thread] = []
         self._orders = ThreadPoolExecutor(max_workers=4, thread_name_prefix="orders")
 
@@ -111,6 +115,8 @@ class Announcer:
             capacity=dict(self._node.capacity),
             quotas=dict(self._node.quotas),
             services=self._node.services,
+            trajectories=self._node.trajectories,
+            draining=self._drained_from is not None,
             host=socket.gethostname(),
             pid=os.getpid(),
             beat=self._server_time(),
@@ -120,6 +126,7 @@ class Announcer:
 
     def _beat_again(self) -> None:
         self._runtime.tell_late()
+        self._leave_when_drained()
         if self._beat() and not self._stop.is_set():
             # The scheduler gave this node up: its grants and sandboxes are not ours any more. Start over.
             logger.error("node %s was given up for dead and restarts", self._node.name)
@@ -142,6 +149,15 @@ class Announcer:
     def _tell(self, event: wire.NodeEvent) -> None:
         self._client.xadd(self._keys.events, {"m": event.model_dump_json()})
 
+    def _leave_when_drained(self) -> None:
+        """Ask for an orderly end when nothing is bound to the node any more and the scheduler has had time to know."""
+        since = self._drained_from
+        if since is None or time.monotonic() - since < DRAIN_TIME:
+            return
+        if not self._node.trajectories and all(future.done() for future in self._obeying):
+            logger.warning("node %s is drained and leaves", self._node.name)
+            os.kill(os.getpid(), signal.SIGTERM)
+
     def _next_order(self) -> None:
         found = self._client.blpop([self._keys.orders(self._node.name)], timeout=1)
         if found is not None:
@@ -155,10 +171,14 @@ class Announcer:
             return
         if isinstance(order, wire.KillAction):
             self._runtime.kill(order.action, order.grant)
+        elif isinstance(order, wire.DrainNode):
+            logger.warning("node %s drains: it takes nothing new", self._node.name)
+            self._drained_from = self._drained_from or time.monotonic()
         elif isinstance(order, wire.ResizeAction):
             self._obey(order)  # here, since two of one action must not overtake each other; it takes no time
         elif not self._stop.is_set():
-            self._orders.submit(self._obey, order)
+            obeying = {future for future in self._obeying if not future.done()}
+            self._obeying = obeying | {self._orders.submit(self._obey, order)}
 
     def _obey(self, order: wire.NodeOrder) -> None:
         try:

@@ -147,6 +147,7 @@ class ApiNode:
     kind: NodeKind = "api"
     capacity: Mapping[str, int] = {}
     services: tuple[str, ...] = ()
+    trajectories: tuple[str, ...] = ()
 
     def __init__(self, name: str, providers: Mapping[str, Provider]) -> None:
         self.name = name

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, SandboxError
@@ -23,7 +24,7 @@ from workers.cgroups import Cgroup
 from workers.host_packages import TEST_PACKAGES, install_packages
 from workers.live_sandbox import LiveSandbox
 from workers.own_cgroup import create_group, group_named, join_files, remove_group
-from workers.sandbox_folder import SOCKET, SandboxFolder
+from workers.sandbox_folder import SOCKET, SandboxFolder, SandboxRecord, sandbox_name
 
 PACKAGES = "/opt/tangram"
 _PROBE_TIME = 20.0
@@ -56,7 +57,7 @@ class BubblewrapBackend:
     def create(self, order: OpenTrajectory, folder: Path) -> LiveSandbox:
         """See SandboxBackend."""
         where = SandboxFolder(folder)
-        name = f"sandbox of trajectory {order.trajectory} on {self._node}"
+        name = sandbox_name(order.trajectory, self._node)
         if order.network != "none":
             raise SandboxError(f"{name}: bubblewrap has no network {order.network!r}; use Docker, or network none")
         with contextlib.ExitStack() as undo:
@@ -64,7 +65,7 @@ class BubblewrapBackend:
             undo.callback(where.remove)
             group = create_group(_group_name(folder.name), memory=order.memory, pids=isolation.PIDS)
             undo.callback(remove_group, group)
-            process = self._start(order.memory, where, group)
+            process = self._start(order, where, group)
             undo.callback(process.wait, _END_TIME)
             undo.callback(remove_group, group)
             client = where.admit(name, lambda: _why_dead(process, folder))
@@ -86,6 +87,10 @@ class BubblewrapBackend:
             dispose=dispose,
         )
 
+    def adopt(self, record: SandboxRecord, folder: Path) -> LiveSandbox | None:
+        """See SandboxBackend. It died with its worker."""
+        return None
+
     def sweep(self, folders: list[Path], live: set[str]) -> list[str]:
         """See SandboxBackend."""
         left = [folder for folder in folders if folder.name not in live]
@@ -94,17 +99,23 @@ class BubblewrapBackend:
             SandboxFolder(folder).remove()
         return sorted(folder.name for folder in left)
 
+    def prefetch(self, images: Sequence[str]) -> list[str]:
+        """See SandboxBackend. The host is the image."""
+        return []
+
     def close(self) -> None:
         """See SandboxBackend."""
 
-    def _start(self, memory: int, where: SandboxFolder, group: Cgroup) -> subprocess.Popen[bytes]:
+    def _start(self, order: OpenTrajectory, where: SandboxFolder, group: Cgroup) -> subprocess.Popen[bytes]:
+        uid = NO_USER if _uid() == NO_USER else order.user or isolation.SANDBOX_UID
         program = [
             *self._namespaces(),
-            *self._file_system(memory),
+            *self._file_system(order.memory),
+            *(word for source, target in order.mounts.items() for word in ("--ro-bind", source, target)),
             *("--ro-bind", str(self._agent), isolation.AGENT),
             *("--bind", str(where.doorway), isolation.DOORWAY),
             *("--remount-ro", "/", "--"),
-            *isolation.agent_command(self._python, f"{isolation.DOORWAY}/{SOCKET}", isolation.WORK, _uid()),
+            *isolation.agent_command(self._python, f"{isolation.DOORWAY}/{SOCKET}", isolation.WORK, uid),
         ]
         with (where.path / _LOG).open("wb") as log:
             return subprocess.Popen(

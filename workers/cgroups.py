@@ -73,6 +73,17 @@ class Cgroup:
         """Leave 1 % of one core, so that servers and heartbeats inside go on. Raises SandboxError."""
         self._set_quota(IDLE_US)
 
+    def reclaim(self) -> None:
+        """Take back what memory the kernel can: page cache, above all. Does nothing where it cannot."""
+        folder = self.folders["memory"]
+        try:
+            if self.version == 2:
+                write(folder / "memory.reclaim", (folder / "memory.current").read_text().strip())
+            else:
+                write(folder / "memory.force_empty", "0")
+        except (OSError, SandboxError):  # the kernel is too old, or got less than all of it
+            return
+
     def weigh(self, qos: Qos) -> None:
         """Set what the group counts for beside others that run on the same cores. Raises SandboxError."""
         if self.version == 2:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import SandboxError, TangramError
-from tangram_tasks.resources import CPU
+from tangram_tasks.resources import CPU, MEMORY
 from tangram_tasks.wire import (
     ActionHeader,
     ActionResized,
@@ -49,23 +49,31 @@ class CpuWorker:
         """Units and MiB."""
         return self._node.capacity
 
+    @property
+    def trajectories(self) -> tuple[str, ...]:
+        """The trajectories whose sandboxes are up."""
+        return self._node.trajectories
+
     @contextlib.contextmanager
     def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> Iterator[Applied]:
         """Grow the trajectory's sandbox for the length of the context. Raises SandboxError if it is gone."""
-        deadline = time.monotonic() + header.spec.timeout
-        if not header.spec.sandbox or header.trajectory is None:
+        if not header.spec.sandbox:
+            deadline = time.monotonic() + header.spec.timeout
             yield Applied(ActionContext(action=action, units=grant.units, deadline=deadline))
             return
         usage = Usage()
-        with self._node.lease(
-            trajectory=header.trajectory,
-            action=action,
-            units=grant.units,
-            max_units=self._largest(header),
-            deadline=deadline,
-            grant=grant.id,
-            qos=header.spec.qos,
-        ) as lease:
+        with (
+            self._home(action, header) as trajectory,
+            self._node.lease(
+                trajectory=trajectory,
+                action=action,
+                units=grant.units,
+                max_units=self._largest(header),
+                deadline=(deadline := time.monotonic() + header.spec.timeout),
+                grant=grant.id,
+                qos=header.spec.qos,
+            ) as lease,
+        ):
             context = ActionContext(action=action, units=lease.cpus, deadline=deadline, sandbox=lease)
             try:
                 yield Applied(context, usage)
@@ -74,6 +82,15 @@ class CpuWorker:
                 usage.peak_memory = lease.usage.peak_memory
                 usage.units_over_time = lease.usage.units_over_time
         usage.resize_s = lease.usage.resize_s
+
+    @contextlib.contextmanager
+    def _home(self, action: str, header: ActionHeader) -> Iterator[str]:
+        """Yield the name under which the node knows the action's sandbox: its trajectory's, or one of its own."""
+        if header.spec.image is None:
+            yield header.trajectory or ""
+            return
+        with self._node.stateless(action, header.spec.image, header.spec.demand.minimum[MEMORY]):
+            yield action
 
     def _largest(self, header: ActionHeader) -> int:
         """The largest size that this node could ever grant: more workers than that would only be overhead."""

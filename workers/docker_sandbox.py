@@ -9,23 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tangram_tasks.action import Qos
-from tangram_tasks.errors import ConfigurationError, SandboxError
+from tangram_tasks.errors import SandboxError
 from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.agent_archive import write_agent
 from workers.cgroups import IDLE_US, PERIOD_US, SHARES, Cgroup, find
-from workers.live_sandbox import CpuControl, LiveSandbox
-from workers.sandbox_folder import SOCKET, SandboxFolder
+from workers.docker_engine import connect, engine_errors, is_running, remove_container
+from workers.exec_client import KEEP_ALIVE, ExecClient
+from workers.image_prefetch import prefetch
+from workers.live_sandbox import CpuControl, LiveSandbox, SandboxClient
+from workers.sandbox_folder import SOCKET, SandboxFolder, SandboxRecord, sandbox_name
 from workers.scope_leaf import own_leaf
 
 if TYPE_CHECKING:
-    from docker import DockerClient
     from docker.models.containers import Container
 
 logger = logging.getLogger(__name__)
 
 OWNER, NODE, TRAJECTORY, LEASE = "tangram.owner", "tangram.node", "tangram.trajectory", "tangram.lease"
-_ENGINE_TIME = 60  # s for one call to the engine
+_ADOPT_TIME = 5.0  # s that the agent of an idle sandbox gets to answer
 
 
 class DockerBackend:
@@ -51,67 +53,107 @@ class DockerBackend:
     def create(self, order: OpenTrajectory, folder: Path) -> LiveSandbox:
         """See SandboxBackend."""
         where = SandboxFolder(folder)
-        name = f"sandbox of trajectory {order.trajectory} on {self._node}"
+        name = sandbox_name(order.trajectory, self._node)
         with contextlib.ExitStack() as undo:
             where.create()
             undo.callback(where.remove)
-            container = self._container(order, where, name)
-            undo.callback(_remove, container)
-            _start(container, order.image, name)
-            client = where.admit(name, lambda: _why_dead(container))
+            container = self._container(order, where, name, _profile(order))
+            undo.callback(remove_container, container)
+            if _start(container, order.image, name):
+                client: SandboxClient = where.admit(name, lambda: _why_dead(container))
+            else:
+                container = self._container(order, where, name, _profile(order) | {"entrypoint": list(KEEP_ALIVE)})
+                undo.callback(remove_container, container)
+                if not _start(container, order.image, name):
+                    raise SandboxError(f"{name}: image {order.image!r} has no python3, and no sleep either")
+                client = _exec_client(order, container, name)
             undo.callback(client.close)
-            control = _control(container)
-            control.idle()
+            sandbox = _live(order, where, container, client)
             undo.pop_all()
+        return sandbox
 
-        def dispose() -> None:
-            _remove(container)
-            where.remove()
-
-        return LiveSandbox(
-            trajectory=order.trajectory,
-            lease=folder.name,
-            env=order.env,
-            client=client,
-            control=control,
-            dispose=dispose,
-        )
+    def adopt(self, record: SandboxRecord, folder: Path) -> LiveSandbox | None:
+        """See SandboxBackend. A container that was started again meanwhile has lost its files."""
+        where = SandboxFolder(folder)
+        found = self._find({LEASE: folder.name})
+        if len(found) != 1 or not is_running(found[0]) or _stamp(found[0]) != record.stamp:
+            return None
+        with contextlib.ExitStack() as undo:
+            name = sandbox_name(record.order.trajectory, self._node)
+            client = _exec_client(record.order, found[0], name) if _is_agentless(found[0]) else where.client(name)
+            undo.callback(client.close)
+            if not client.answers(_ADOPT_TIME):
+                return None
+            sandbox = _live(record.order, where, found[0], client)
+            undo.pop_all()
+        return sandbox
 
     def sweep(self, folders: list[Path], live: set[str]) -> list[str]:
         """See SandboxBackend. Also finds containers whose folder is gone."""
-        wanted = [f"{label}={value}" for label, value in self._labels.items()]
         removed = set()
-        for container in self._engine.containers.list(all=True, ignore_removed=True, filters={"label": wanted}):
+        for container in self._find({}):
             lease = container.labels.get(LEASE, "")
             if lease not in live:
-                _remove(container)
+                remove_container(container)
                 removed.add(lease)
         for folder in folders:
             SandboxFolder(folder).remove()
             removed.add(folder.name)
         return sorted(removed)
 
+    def prefetch(self, images: Sequence[str]) -> list[str]:
+        """See SandboxBackend."""
+        return prefetch(self._engine, images)
+
     def close(self) -> None:
         """See SandboxBackend."""
         self._engine.close()
 
-    def _container(self, order: OpenTrajectory, where: SandboxFolder, name: str) -> Container:
-        from docker.errors import DockerException, ImageNotFound
+    def _find(self, more: dict[str, str]) -> list[Container]:
+        wanted = [f"{label}={value}" for label, value in (self._labels | more).items()]
+        try:
+            return self._engine.containers.list(all=True, ignore_removed=True, filters={"label": wanted})
+        except engine_errors() as error:
+            raise SandboxError(f"node {self._node} cannot list its containers: {error}") from None
+
+    def _container(self, order: OpenTrajectory, where: SandboxFolder, name: str, profile: dict[str, Any]) -> Container:
+        from docker.errors import ImageNotFound
 
         labels = {**self._labels, TRAJECTORY: order.trajectory, LEASE: where.path.name}
         mounts = {
+            **{source: {"bind": target, "mode": "ro"} for source, target in order.mounts.items()},
             str(self._agent): {"bind": isolation.AGENT, "mode": "ro"},
             str(where.doorway): {"bind": isolation.DOORWAY, "mode": "rw"},
         }
         try:
-            return self._engine.containers.create(order.image, labels=labels, volumes=mounts, **_profile(order))
+            return self._engine.containers.create(order.image, labels=labels, volumes=mounts, **profile)
         except ImageNotFound:
             raise SandboxError(
                 f"{name}: there is no image {order.image!r}. Get it with `docker pull {order.image}`, "
                 "or build tangram-base:latest with `python -m compose.image`"
             ) from None
-        except DockerException as error:
+        except engine_errors() as error:
             raise SandboxError(f"{name} cannot be created: {error}") from None
+
+
+def _live(order: OpenTrajectory, where: SandboxFolder, container: Container, client: SandboxClient) -> LiveSandbox:
+    control = _control(container)
+    control.idle()
+
+    def dispose() -> None:
+        remove_container(container)
+        where.remove()
+
+    return LiveSandbox(
+        trajectory=order.trajectory,
+        lease=where.path.name,
+        env=order.env,
+        client=client,
+        control=control,
+        dispose=dispose,
+        stamp=_stamp(container),
+        agentless=_is_agentless(container),
+    )
 
 
 class DockerUpdate:
@@ -134,6 +176,10 @@ class DockerUpdate:
         """See CpuControl."""
         self._update(IDLE_US, ())
 
+    def reclaim(self) -> None:
+        """See CpuControl."""
+        self._group.reclaim()
+
     def weigh(self, qos: Qos) -> None:
         """See CpuControl."""
         self._ask(cpu_shares=SHARES[qos])
@@ -154,38 +200,18 @@ class DockerUpdate:
         self._size = (quota, cpus)
 
     def _ask(self, **settings: Any) -> None:
-        from docker.errors import DockerException
-
         try:
             self._container.update(**settings)
-        except DockerException as error:
+        except engine_errors() as error:
             raise SandboxError(f"container {self._container.short_id} cannot be resized: {error}") from None
-
-
-def connect() -> DockerClient:
-    """Return a client of the Docker engine. Raises ConfigurationError saying what is missing."""
-    try:
-        import docker
-        from docker.errors import DockerException
-    except ImportError:
-        raise ConfigurationError("the docker package is missing: install tangram-rl[docker]") from None
-    try:
-        engine = docker.from_env(timeout=_ENGINE_TIME)
-        engine.ping()
-    except DockerException as error:
-        raise ConfigurationError(
-            f"the Docker engine does not answer ({error}): start it, or set DOCKER_HOST, or join its group"
-        ) from None
-    return engine
 
 
 def _profile(order: OpenTrajectory) -> dict[str, Any]:
     memory = f"{order.memory}m"
-    owner = f"uid={isolation.SANDBOX_UID},gid={isolation.SANDBOX_UID}"
+    uid = order.user or isolation.SANDBOX_UID
+    owner = f"uid={uid},gid={uid}"
     return {
-        "entrypoint": isolation.agent_command(
-            "python3", f"{isolation.DOORWAY}/{SOCKET}", isolation.WORK, isolation.SANDBOX_UID
-        ),
+        "entrypoint": isolation.agent_command("python3", f"{isolation.DOORWAY}/{SOCKET}", isolation.WORK, uid),
         "command": [],
         "user": "0:0",
         "cap_drop": ["ALL"],
@@ -207,24 +233,43 @@ def _profile(order: OpenTrajectory) -> dict[str, Any]:
     }
 
 
-def _start(container: Container, image: str, name: str) -> None:
-    from docker.errors import DockerException
-
+def _start(container: Container, image: str, name: str) -> bool:
+    """Start it. Returns False, and removes it, if the image lacks its first program."""
     try:
         container.start()
-    except DockerException as error:
-        hint = f"; image {image!r} needs a python3" if "python3" in str(error) else ""
-        raise SandboxError(f"{name} cannot be started: {error}{hint}") from None
+    except engine_errors() as error:
+        if "executable file not found" not in str(error) and "no such file" not in str(error):
+            raise SandboxError(f"{name} cannot be started: {error}") from None
+        logger.warning("image %s lacks a program of ours; %s: %s", image, name, error)
+        remove_container(container)
+        return False
+    return True
+
+
+def _exec_client(order: OpenTrajectory, container: Container, name: str) -> ExecClient:
+    logger.warning("%s has no python3 and works through docker exec, 20 times slower: %s", order.image, name)
+    is_running(container)
+    group = find(container.attrs["State"]["Pid"], must_contain=container.id or "")
+    return ExecClient(container, group, order.user or isolation.SANDBOX_UID, name)
+
+
+def _is_agentless(container: Container) -> bool:
+    return bool(container.attrs["Config"]["Entrypoint"] == list(KEEP_ALIVE))
 
 
 def _why_dead(container: Container) -> str:
-    container.reload()
+    if is_running(container):
+        return ""
     state = container.attrs["State"]
-    return "" if state["Running"] else f"its agent ended with {state['ExitCode']} {state['Error']}".strip()
+    return f"its agent ended with {state['ExitCode']} {state['Error']}".strip()
+
+
+def _stamp(container: Container) -> str:
+    return str(container.attrs["State"]["StartedAt"])
 
 
 def _control(container: Container) -> CpuControl:
-    container.reload()
+    is_running(container)  # its process id must be of now
     group = find(container.attrs["State"]["Pid"], must_contain=container.id or "")
     try:
         group = own_leaf(group)
@@ -233,15 +278,3 @@ def _control(container: Container) -> CpuControl:
             "container %s may lose its size to systemd for a second at a time: %s", container.short_id, error
         )
     return group if group.writable() else DockerUpdate(container, group)
-
-
-def _remove(container: Container) -> None:
-    from docker.errors import DockerException, NotFound
-
-    try:
-        container.remove(force=True, v=True)
-    except NotFound:
-        return
-    except DockerException as error:
-        if "already in progress" not in str(error):
-            raise SandboxError(f"container {container.short_id} cannot be removed: {error}") from None

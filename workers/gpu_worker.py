@@ -24,6 +24,7 @@ class GpuWorker:
 
     kind: NodeKind = "gpu"
     quotas: Mapping[str, QuotaRecord] = {}
+    trajectories: tuple[str, ...] = ()
 
     def __init__(self, name: str, node: GpuNode) -> None:
         self.name = name

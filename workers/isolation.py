@@ -6,6 +6,7 @@ SANDBOX_UID = 1000
 WORK = "/work"
 PIDS = 256
 MIN_MEMORY_MIB = 32  # the agent alone needs 11
+NEVER = 253402300799.0  # the last second of the year 9999: the end of what belongs to no trajectory
 READY_TIME = 30.0  # s a new sandbox's agent may take to answer
 DOORWAY = "/run/tangram"  # the folder inside in which the agent opens its socket
 AGENT = "/run/tangram-agent.pyz"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from tangram_tasks.action import Qos
 from tangram_tasks.errors import SandboxError
-from workers.agent_client import AgentClient
+from workers.agent_client import Answer
+from workers.cancellation import Cancellation
 from workers.cpu_book import Share
 
 LIGHT_CORES = 0.25  # of a sandbox in which only light actions run
@@ -24,6 +26,9 @@ class CpuControl(Protocol):
     def idle(self) -> None:
         """Leave almost nothing. Raises SandboxError."""
 
+    def reclaim(self) -> None:
+        """Give back what memory the kernel can take: page cache, above all."""
+
     def weigh(self, qos: Qos) -> None:
         """Set what it counts for beside others on the same cores; "ls" before the first call. Raises SandboxError."""
 
@@ -32,6 +37,23 @@ class CpuControl(Protocol):
 
     def oom_kills(self) -> int:
         """How many processes the kernel has killed in it for lack of memory."""
+
+
+class SandboxClient(Protocol):
+    """How the worker speaks to a sandbox: to its agent, or to something that answers like one."""
+
+    def ask(
+        self,
+        header: Mapping[str, Any],
+        body: bytes | memoryview = b"",
+        *,
+        timeout: float = ...,
+        cancellation: Cancellation | None = None,
+    ) -> Answer:
+        """See AgentClient.ask."""
+
+    def close(self) -> None:
+        """Forget the sandbox. Idempotent."""
 
 
 class LiveSandbox:
@@ -44,6 +66,8 @@ class LiveSandbox:
         client: its agent.
         control: sizes it.
         dispose: removes it for good; idempotent.
+        stamp: tells this life of it from a later one; empty if it ends with the worker.
+        agentless: it has no agent, since its image has no python3.
     """
 
     def __init__(
@@ -52,16 +76,36 @@ class LiveSandbox:
         trajectory: str,
         lease: str,
         env: Mapping[str, str],
-        client: AgentClient,
+        client: SandboxClient,
         control: CpuControl,
         dispose: Callable[[], None],
+        stamp: str = "",
+        agentless: bool = False,
     ) -> None:
         self.trajectory, self.lease, self.env, self.client = trajectory, lease, env, client
         self.control, self._dispose = control, dispose
+        self.stamp, self.agentless = stamp, agentless
         self._lock = threading.Lock()
         self._shares: list[Share] = []
+        self._boosts = 0
+        self._idle_since: float | None = time.monotonic()
         self._qos: Qos = "ls"
         self._removed = False
+
+    def assign(self, trajectory: str, env: Mapping[str, str], client: SandboxClient) -> None:
+        """Hand a sandbox that nobody has used to a trajectory; `client` speaks of it by its new name."""
+        self.client.close()
+        self.trajectory, self.env, self.client = trajectory, {**self.env, **env}, client
+
+    @contextlib.contextmanager
+    def boosted(self) -> Iterator[None]:
+        """Let the agent work at full speed for the length of the block, whatever actions hold. Raises SandboxError."""
+        self._boost(1)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(SandboxError):  # it went meanwhile
+                self._boost(-1)
 
     @property
     def busy(self) -> bool:
@@ -72,6 +116,7 @@ class LiveSandbox:
         """Add what an action was granted. Raises SandboxError."""
         with self._lock:
             self._shares.append(share)
+            self._idle_since = None
             self._apply(cpu_unit)
 
     def exchange(self, old: Share, new: Share, cpu_unit: float) -> None:
@@ -88,8 +133,19 @@ class LiveSandbox:
         """Take it back; idle when nothing is left. Raises SandboxError."""
         with self._lock:
             self._shares.remove(share)
+            self._idle_since = None if self._shares else time.monotonic()
             if not self._removed:
                 self._apply(cpu_unit)
+
+    def pause(self, after: float) -> bool:
+        """Give page cache back if no action has run for `after` s. Once per idle time; returns whether it did."""
+        with self._lock:
+            due = self._idle_since is not None and time.monotonic() - self._idle_since >= after
+            if not due or self._removed:
+                return False
+            self._idle_since = None
+        self.control.reclaim()
+        return True
 
     def reassert(self) -> int:
         """Set its size again where somebody else changed it. Returns how many settings were; 0 once it is removed."""
@@ -109,7 +165,19 @@ class LiveSandbox:
         self._dispose()
         self.client.close()
 
+    def _boost(self, by: int) -> None:
+        with self._lock:
+            self._boosts += by
+            if self._removed or any(share.units for share in self._shares):
+                return
+            if self._boosts:
+                self.control.give(1.0, ())
+            else:
+                self._apply(1.0)  # of which nobody holds any
+
     def _apply(self, cpu_unit: float) -> None:
+        if not self._shares and self._boosts:
+            return
         if not self._shares:
             self.control.idle()
             return

@@ -22,7 +22,7 @@ from workers.agent.privileges import NO_USER
 from workers.agent.process_table import descendants, variable
 from workers.agent_archive import write_agent
 from workers.live_sandbox import LiveSandbox
-from workers.sandbox_folder import SOCKET, SandboxFolder
+from workers.sandbox_folder import SOCKET, SandboxFolder, SandboxRecord, sandbox_name
 
 logger = logging.getLogger(__name__)
 _END_TIME = 10.0
@@ -58,7 +58,7 @@ class LocalBackend:
             process = self._start(where)
             undo.callback(_end, process)
             client = where.admit(
-                f"sandbox of trajectory {order.trajectory} on {self._node}",
+                sandbox_name(order.trajectory, self._node),
                 lambda: "" if process.poll() is None else f"its agent ended with {process.returncode}",
             )
             undo.pop_all()
@@ -76,6 +76,10 @@ class LocalBackend:
             dispose=dispose,
         )
 
+    def adopt(self, record: SandboxRecord, folder: Path) -> LiveSandbox | None:
+        """See SandboxBackend. It died with its worker."""
+        return None
+
     def sweep(self, folders: list[Path], live: set[str]) -> list[str]:
         """See SandboxBackend. Processes are known by their home folder."""
         left = [folder for folder in folders if folder.name not in live]
@@ -86,6 +90,10 @@ class LocalBackend:
         for folder in left:
             SandboxFolder(folder).remove()
         return sorted(folder.name for folder in left)
+
+    def prefetch(self, images: Sequence[str]) -> list[str]:
+        """See SandboxBackend. The host is the image."""
+        return []
 
     def close(self) -> None:
         """See SandboxBackend."""
@@ -112,6 +120,9 @@ class Unlimited:
         """See CpuControl."""
 
     def idle(self) -> None:
+        """See CpuControl."""
+
+    def reclaim(self) -> None:
         """See CpuControl."""
 
     def weigh(self, qos: Qos) -> None:

@@ -50,6 +50,10 @@ class Node(Protocol):
     def services(self) -> tuple[str, ...]:
         """Reward models it can page in."""
 
+    @property
+    def trajectories(self) -> tuple[str, ...]:
+        """The trajectories whose sandboxes it holds."""
+
     def apply(self, action: str, header: ActionHeader, grant: GrantHeader) -> AbstractContextManager[Applied]:
         """Give the granted resources for the length of the context, and take them back whatever happens.
 

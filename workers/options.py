@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -12,6 +14,8 @@ from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.settings import Settings
 from workers.api_node import ApiNode, Provider
 from workers.node import Node
+
+logger = logging.getLogger(__name__)
 
 VARIABLE = "TANGRAM_NODE"
 
@@ -33,11 +37,17 @@ class CpuOptions(_Options):
     cores: float | None = None
     memory_mib: int | None = None
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+    warm: dict[str, int] = {}
+    warm_memory_mib: int = 512
+    mount_roots: tuple[Path, ...] = ()
+    images: tuple[str, ...] = ()
+    pause_after: float | None = None
 
     def build(self, config: Settings) -> Node:
-        """Make the node, and remove what an earlier process of this name left behind."""
+        """Make the node, take over what an earlier process of this name left alive, and remove the rest."""
         from workers.cpu_node import CpuNode
         from workers.cpu_worker import CpuWorker
+        from workers.sandbox_policy import SandboxPolicy
 
         node = CpuNode(
             node=self.name,
@@ -48,8 +58,19 @@ class CpuOptions(_Options):
             memory_mib=self.memory_mib,
             backend=self.backend,
             unsafe_local=config.unsafe_local,
+            policy=SandboxPolicy(
+                warm=self.warm,
+                warm_memory_mib=self.warm_memory_mib,
+                mount_roots=self.mount_roots,
+                images=self.images,
+                pause_after=self.pause_after,
+            ),
         )
+        adopted = node.adopt()
+        if adopted:
+            logger.warning("node %s takes over the sandboxes of %d trajectories", self.name, len(adopted))
         node.sweep()
+        node.prefetch()
         return CpuWorker(self.name, node)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -12,6 +12,7 @@ from workers.bubblewrap_sandbox import BubblewrapBackend
 from workers.docker_sandbox import DockerBackend
 from workers.live_sandbox import LiveSandbox
 from workers.local_sandbox import LocalBackend
+from workers.sandbox_folder import SandboxRecord
 
 BackendName = Literal["auto", "docker", "bubblewrap", "local"]
 
@@ -32,6 +33,17 @@ class SandboxBackend(Protocol):
             SandboxError: it cannot be made; nothing is left of the attempt.
         """
 
+    def adopt(self, record: SandboxRecord, folder: Path) -> LiveSandbox | None:
+        """Take over a sandbox that an earlier process of this node made, and leave it idle.
+
+        Args:
+            record: what that process wrote down.
+            folder: its folder.
+
+        Returns:
+            None if it did not outlive that process, or not with its files; the next sweep removes what is left.
+        """
+
     def sweep(self, folders: list[Path], live: set[str]) -> list[str]:
         """Remove what is left of sandboxes of an earlier process.
 
@@ -42,6 +54,9 @@ class SandboxBackend(Protocol):
         Returns:
             The leases that were removed.
         """
+
+    def prefetch(self, images: Sequence[str]) -> list[str]:
+        """Get images that are missing; return those that could not be had."""
 
     def close(self) -> None:
         """Forget connections. Idempotent."""

@@ -7,12 +7,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from tangram_tasks.errors import SandboxError
+from tangram_tasks.wire import OpenTrajectory
 from workers.agent_client import AgentClient
 from workers.isolation import READY_TIME
 
 SOCKET = "agent.sock"
+_RECORD = "sandbox.json"
 _TRIES_PER_LOOK = 50  # asking the engine costs more than looking for a socket
+
+
+class SandboxRecord(BaseModel):
+    """What a node writes down of a sandbox.
+
+    Args:
+        order: what it was made for; its `expires_at` ends the sandbox even if nobody can say so.
+        stamp: tells this life of the sandbox from a later one under the same id.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    order: OpenTrajectory
+    stamp: str
 
 
 class SandboxFolder:
@@ -46,7 +64,7 @@ class SandboxFolder:
         _wait(lambda: (self.doorway / SOCKET).exists(), name, died, give_up)
         (self.doorway / SOCKET).rename(self.path / SOCKET)
         self.doorway.chmod(0o700)
-        client = AgentClient(self.path / SOCKET, name)
+        client = self.client(name)
         try:
             _wait(lambda: client.answers(patience=1.0), name, died, give_up)
         except SandboxError:
@@ -54,9 +72,32 @@ class SandboxFolder:
             raise
         return client
 
+    def client(self, name: str) -> AgentClient:
+        """Return the way to an agent that was admitted before. Raises OSError."""
+        return AgentClient(self.path / SOCKET, name)
+
+    def remember(self, order: OpenTrajectory, stamp: str) -> None:
+        """Write down whose sandbox it is, for the next process of the node. Raises OSError."""
+        record = SandboxRecord(order=order, stamp=stamp)
+        draft = self.path / f"{_RECORD}.new"
+        draft.write_text(record.model_dump_json(), encoding="utf-8")
+        draft.replace(self.path / _RECORD)
+
+    def record(self) -> SandboxRecord | None:
+        """Return what was written down; None if nothing was, or nothing that can be read."""
+        try:
+            return SandboxRecord.model_validate_json((self.path / _RECORD).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
     def remove(self) -> None:
         """Remove it. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def sandbox_name(trajectory: str, node: str) -> str:
+    """Return what a sandbox is called in messages."""
+    return f"sandbox of trajectory {trajectory} on {node}"
 
 
 def _wait(ready: Callable[[], bool], name: str, died: Callable[[], str], give_up: float) -> None:

@@ -23,7 +23,7 @@ from compose.image import build_base_image
 from monitoring.report import BatchReport, build_report
 from tangram_tasks.app import TangramApp
 from tangram_tasks.errors import ConfigurationError
-from workers.docker_sandbox import connect
+from workers.docker_engine import connect
 
 IMAGE = "tangram-base:latest"
 PACE = Pace()

@@ -134,7 +134,9 @@ class Admission:
             return self._action(event)
         if isinstance(event, TrajectoryEvent):
             return self._trajectory(event)
-        refusals = self._places.join(event) if isinstance(event, NodeJoined) else self._places.lose(event.node)
+        refusals = (
+            self._places.join(event) if isinstance(event, NodeJoined) else self._places.lose(event.node, event.kept)
+        )
         return [*refusals, *self._refuse_sandboxes()]
 
     def _action(self, event: ActionEvent) -> list[Decision]:
@@ -161,7 +163,7 @@ class Admission:
         places, name = self._places, event.trajectory
         match event:
             case TrajectoryOpened():
-                places.trajectories.open(name, event.memory)
+                places.trajectories.open(name, event.memory, event.node)
                 return self._refuse_sandboxes(name)
             case TrajectoryRestored():
                 places.trajectories.restore(name, event.memory, event.node, event.ready)

@@ -55,6 +55,7 @@ class Domain:
         self.queue = FcfsQueue()
         self.queued_units = 0
         self.changed = True
+        self.draining = False
         self.services: frozenset[str] = frozenset()
         self._look: int | None = None
 

@@ -114,6 +114,8 @@ class NodeJoined:
     """A node offers its capacity. An API node offers quotas; several nodes share one quota by name.
 
     A GPU node names the services it holds.
+    A CPU or GPU node that is `draining` gets only what is bound to it: actions of the trajectories that live there,
+    and forks of them.
     """
 
     at: int
@@ -122,23 +124,39 @@ class NodeJoined:
     capacity: Mapping[str, int] = field(default_factory=dict)
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     services: tuple[str, ...] = ()
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLost:
-    """A node is dead: its capacity, sandboxes and grants are gone."""
+    """A node is dead: its capacity, sandboxes and grants are gone.
+
+    Args:
+        at: ms.
+        node: which.
+        kept: trajectories whose sandboxes outlived its process: a new one, which joins next, has adopted them.
+    """
 
     at: int
     node: str
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryOpened:
-    """A trajectory wants a sandbox with `memory` MiB for its lifetime. Answered by OpenSandbox when it fits."""
+    """A trajectory wants a sandbox with `memory` MiB for its lifetime. Answered by OpenSandbox when it fits.
+
+    Args:
+        at: ms.
+        trajectory: its id.
+        memory: MiB.
+        node: the only node that will do: it has what the trajectory begins with. None: any.
+    """
 
     at: int
     trajectory: str
     memory: int
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

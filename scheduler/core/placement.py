@@ -100,16 +100,18 @@ class Placement:
         refusals += self._reroute(event.kind)
         return refusals + [refusal for trajectory in here for refusal in self.seat(trajectory)]
 
-    def lose(self, node: str) -> list[Reject]:
-        """Forget a node, its sandboxes and its grants. Returns the refusals."""
+    def lose(self, node: str, kept: frozenset[str] = frozenset()) -> list[Reject]:
+        """Forget a node, its grants and its sandboxes but those `kept`, which wait for it. Returns the refusals."""
         kinds = [kind for kind, pool in self._pools.items() if node in pool.nodes]
         for kind in kinds:
             for action in self._pools[kind].lose(node):
                 del self.grants[action]
         self._restoring = {name: event for name, event in self._restoring.items() if event.node != node}
         refusals: list[Reject] = []
-        for trajectory in self.trajectories.node_lost(node):
+        for trajectory in self.trajectories.node_lost(node, kept):
             refusals += self.abandon(trajectory, f"node {node} died")
+        for waiter in chain.from_iterable(map(self.room.of, kept)):
+            waiter.move(None)
         return refusals + [refusal for kind in kinds for refusal in self._reroute(kind)]
 
     def validate(self) -> None:

@@ -75,6 +75,7 @@ class NodePool(Generic[D]):
         else:
             self.nodes[event.node] = self._make(event.node, event.capacity)
         self.nodes[event.node].services = frozenset(event.services)
+        self.nodes[event.node].draining = event.draining
 
     def lose(self, node: str) -> list[str]:
         """Remove a node, if it is here. Returns the actions that held units there."""
@@ -109,7 +110,7 @@ class NodePool(Generic[D]):
 
     def route(self, action: Action) -> D | None:
         """Return the node with most free units net of what already waits there, of those that could hold the action."""
-        able = (node for node in self.nodes.values() if node.could_run(action))
+        able = (node for node in self.nodes.values() if not node.draining and node.could_run(action))
         return max(able, key=lambda node: node.spare_units, default=None)
 
     def _without_service(self, action: Action) -> str | None:

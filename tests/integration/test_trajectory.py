@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -39,6 +41,22 @@ def app(stack: Stack) -> Iterator[TangramApp]:
     app.set_current()
     yield app
     app.close()
+
+
+@contextlib.contextmanager
+def kept_down(stack: Stack, node: str) -> Iterator[None]:
+    """Let no new process take over a killed node's sandboxes before it counts as lost."""
+    with (stack.state_dir / "sandboxes" / node / "lock").open() as file:
+        wait_until(lambda: _locks(file), "the killed process has let go")
+        yield
+
+
+def _locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def containers(stack: Stack) -> list[Any]:
@@ -145,10 +163,11 @@ def test_worker_killed_its_actions_end_and_its_containers_go(stack: Stack, app: 
         running = bash.delay("sleep 60")
         time.sleep(0.5)
         stack.kill("cpu-1")
-        with pytest.raises(NodeLost, match="cpu-1"):
-            running.get(timeout=WAIT)
-        with pytest.raises(NodeLost):
-            bash.delay("true").get(timeout=WAIT)
+        with kept_down(stack, "cpu-1"):
+            with pytest.raises(NodeLost, match="cpu-1"):
+                running.get(timeout=WAIT)
+            with pytest.raises(NodeLost):
+                bash.delay("true").get(timeout=WAIT)
     wait_until(lambda: not containers(stack), "the next process of the node removes what the killed one left", 30)
     with app.trajectory():
         assert bash.delay("echo again").get(timeout=WAIT)["stdout"] == "again\n", "its cores are back"

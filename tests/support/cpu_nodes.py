@@ -44,7 +44,9 @@ class Trajectory:
 
 
 def order(trajectory: str, memory: int = 256, image: str = BASE_IMAGE) -> OpenTrajectory:
-    return OpenTrajectory(trajectory=trajectory, image=image, memory=memory, expires_at=0, env={"FROM_ORDER": "1"})
+    return OpenTrajectory(
+        trajectory=trajectory, image=image, memory=memory, expires_at=time.time() + 600, env={"FROM_ORDER": "1"}
+    )
 
 
 @contextlib.contextmanager

@@ -52,6 +52,9 @@ class FakeControl:
         found, self.drifted = self.drifted, 0
         return found
 
+    def reclaim(self) -> None:
+        pass
+
     def oom_kills(self) -> int:
         return 0
 

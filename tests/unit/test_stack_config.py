@@ -92,5 +92,10 @@ def test_a_node_learns_its_options_and_its_owner() -> None:
         "cores": 2.0,
         "memory_mib": None,
         "backend": "auto",
+        "warm": {},
+        "warm_memory_mib": 512,
+        "mount_roots": [],
+        "images": [],
+        "pause_after": None,
         "owner": "abc",
     }

@@ -5,9 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any
+from typing import Any, Callable, Dict, Tuple  # noqa: UP035  # Python 3.8 has no generic collections.abc
 
 from workers.agent.frames import MAX_BODY
+from workers.agent.purge import purge
+from workers.agent.tree import pack, unpack
+
+#: Path, header and body of a request, to the fields and the body of its answer.
+Operation = Callable[[str, Dict[str, Any], bytes], Tuple[Dict[str, Any], bytes]]  # noqa: UP006  # for Python 3.8
 
 _CAREFUL = os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold up the agent
 
@@ -42,4 +47,15 @@ def ping(_path: str, _header: dict[str, Any], _body: bytes) -> tuple[dict[str, A
     return {}, b""
 
 
-OPERATIONS = {"read": read, "write": write, "ping": ping}
+def _plain(operation: Callable[[str, bytes], bytes]) -> Operation:
+    return lambda path, _header, body: ({}, operation(path, body))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "read": read,
+    "write": write,
+    "ping": ping,
+    "pack": _plain(pack),
+    "unpack": _plain(unpack),
+    "purge": _plain(purge),
+}

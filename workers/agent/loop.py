@@ -82,6 +82,8 @@ class Loop:
             elif header["op"] == "processes":
                 call.answer({}, list_processes(self._uid))
             else:
+                if header["op"] == "purge":
+                    self._reaper.kill_everything()
                 with acting_as(self._uid):
                     answer = files.OPERATIONS[header["op"]](os.path.join(self._work, header["path"]), header, body)
                 call.answer(*answer)

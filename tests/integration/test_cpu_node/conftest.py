@@ -13,6 +13,7 @@ from tests.conftest import unavailable
 from tests.support.cpu_nodes import Trajectory, trajectory_on
 from workers.cpu_node import CpuNode
 from workers.sandbox_backend import BackendName
+from workers.sandbox_policy import DEFAULT_POLICY, SandboxPolicy
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 NodeMaker = Callable[..., CpuNode]
@@ -28,7 +29,13 @@ def base_image(docker_engine: str) -> str:
 def make_node(request: pytest.FixtureRequest) -> NodeMaker:
     """Return a maker of nodes; the test is skipped (fails with CI=true) where their backend does not work."""
 
-    def make(backend: BackendName, state_dir: Path, name: str = "n1", cpu_unit: float = 1.0) -> CpuNode:
+    def make(
+        backend: BackendName,
+        state_dir: Path,
+        name: str = "n1",
+        cpu_unit: float = 1.0,
+        policy: SandboxPolicy = DEFAULT_POLICY,
+    ) -> CpuNode:
         if backend == "docker":
             request.getfixturevalue("base_image")
         try:
@@ -39,6 +46,7 @@ def make_node(request: pytest.FixtureRequest) -> NodeMaker:
                 cpu_unit=cpu_unit,
                 backend=backend,
                 unsafe_local=True,
+                policy=policy,
             )
         except ConfigurationError as error:
             if backend == "bubblewrap":

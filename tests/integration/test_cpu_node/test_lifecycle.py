@@ -17,7 +17,8 @@ from tangram_tasks.errors import ConfigurationError, SandboxError
 from tests.support.cpu_nodes import order, processes_with, trajectory_on
 from tests.waiting import wait_until
 from workers.cpu_node import CpuNode
-from workers.docker_sandbox import LEASE, connect
+from workers.docker_engine import connect
+from workers.docker_sandbox import LEASE
 
 BACKENDS = [pytest.param("docker", marks=pytest.mark.docker), "bubblewrap", "local"]
 Maker = Callable[..., CpuNode]
