@@ -57,6 +57,14 @@ class Engine:
             self._process.wait(40)
             self._process = None
 
+    def discard(self) -> None:
+        """Stop, and remove the folder: what an engine leaves mounted there would stop pytest from cleaning up."""
+        self.stop()
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+        for mount in sorted((mount for mount in mounts if Path(mount).is_relative_to(self._folder)), reverse=True):
+            subprocess.run(["umount", "--lazy", mount], check=True)
+        shutil.rmtree(self._folder)
+
     def _answers(self) -> bool:
         try:
             with contextlib.closing(docker.DockerClient(self.url, timeout=5)) as client:
@@ -106,7 +114,7 @@ def make_engine(
         with contextlib.closing(docker.DockerClient(engine.url)) as client:
             for container in client.containers.list(all=True):
                 container.remove(force=True)
-        engine.stop()
+        engine.discard()
     gc.collect()  # of sockets that the docker package left open, where their warning is ignored
 
 
