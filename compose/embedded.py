@@ -20,7 +20,8 @@ from compose.stack_config import NodeConfig, StackConfig
 from compose.state_dir import StateDir, write_private
 from compose.supervisor import ChildStatus, Supervisor
 from tangram_tasks.errors import ConfigurationError
-from tangram_tasks.wire import Keys, NodeKind
+from tangram_tasks.keys import Keys
+from tangram_tasks.wire import NodeKind
 
 _BROKER, _SCHEDULER, _NODE = 0, 1, 2  # stages: started in this order, stopped in the opposite one
 

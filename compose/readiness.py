@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from compose.supervisor import Supervisor, describe_exit
 from tangram_tasks.errors import ConfigurationError
-from tangram_tasks.wire import Keys, NodeRecord
+from tangram_tasks.keys import Keys
+from tangram_tasks.wire import NodeRecord
 
 if TYPE_CHECKING:
     from redis import Redis

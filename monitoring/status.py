@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from tangram_tasks.wire import ADMISSION_QUEUE, Keys, NodeRecord
+from tangram_tasks.keys import ADMISSION_QUEUE, Keys
+from tangram_tasks.wire import NodeRecord
 
 if TYPE_CHECKING:
     from redis import Redis

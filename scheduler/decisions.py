@@ -24,6 +24,7 @@ from scheduler.outcomes import error_of
 from scheduler.resizing import order_resize
 from tangram_tasks import wire
 from tangram_tasks.errors import Infeasible, TangramError
+from tangram_tasks.keys import node_queue
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def _grant(books: Books, decision: Grant, start_lease: float) -> None:
     )
     grant = f"{books.ledger.epoch}-{entry.seq}-{uuid4().hex[:8]}"
     header = _header(books, entry, grant, record)
-    queue = wire.node_queue(node.kind, node.node)
+    queue = node_queue(node.kind, node.node)
     books.batch.grant(grant, record, queue, entry.envelope.granted(header))
     books.entries.hold(entry, grant, record)
     books.entries.set_timer(now + round(start_lease * 1000), decision.action, "start_lease")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import redis.asyncio as aioredis
 
-from tangram_tasks.wire import Keys
+from tangram_tasks.keys import Keys
 
 
 class LeadLost(Exception):

@@ -16,7 +16,8 @@ from typing import Any
 import redis.asyncio as aioredis
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tangram_tasks.wire import ADMISSION_QUEUE, Keys, NodeOrder, NodeRecord, OpenTrajectory
+from tangram_tasks.keys import ADMISSION_QUEUE, Keys
+from tangram_tasks.wire import NodeOrder, NodeRecord, OpenTrajectory
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from scheduler.entries import Entry
 from scheduler.intake import end_grant, resubmit
 from scheduler.residency import outlives
 from tangram_tasks.errors import NodeLost
-from tangram_tasks.wire import NodeRecord, node_queue
+from tangram_tasks.keys import node_queue
+from tangram_tasks.wire import NodeRecord
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from scheduler.nodes import joined_event
 from scheduler.reclaim import reclaim
 from scheduler.residency import outlives, take_over
 from tangram_tasks.errors import InvalidAction, NodeLost
-from tangram_tasks.wire import OpenSandbox, OpenTrajectory, node_queue
+from tangram_tasks.keys import node_queue
+from tangram_tasks.wire import OpenSandbox, OpenTrajectory
 
 logger = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from scheduler.record import RecordedAdmission, open_record
 from tangram_tasks.app import TangramApp
+from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.settings import without_password
-from tangram_tasks.wire import ADMISSION_QUEUE
 
 logger = logging.getLogger(__name__)
 

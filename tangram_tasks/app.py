@@ -17,11 +17,12 @@ from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
 from tangram_tasks.errors import BrokerUnavailable, InvalidAction
 from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
+from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
 from tangram_tasks.task import ActionTask, sandbox_parameter
 from tangram_tasks.trajectory import Trajectory
-from tangram_tasks.wire import ActionHeader, ControlMessage, Keys
+from tangram_tasks.wire import ActionHeader, ControlMessage
 
 #: Result keys live in the same Redis; this prefix makes Celery load our backend class.
 _BACKEND = "tangram_tasks.backend:TangramBackend+"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tangram_tasks.errors import BrokerUnavailable
-from tangram_tasks.wire import ControlMessage, Keys
+from tangram_tasks.keys import Keys
+from tangram_tasks.wire import ControlMessage
 
 
 class Deployment(Protocol):

@@ -23,8 +23,9 @@ from tangram_tasks.control import stream_entry
 from tangram_tasks.deployment import Deployment
 from tangram_tasks.errors import ActionCancelled
 from tangram_tasks.handle import ActionHandle
+from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer
-from tangram_tasks.wire import ADMISSION_QUEUE, CancelAction, ControlMessage
+from tangram_tasks.wire import CancelAction, ControlMessage
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from tangram_tasks.action import ActionSpec, Sizes
 from tangram_tasks.errors import InvalidAction
-from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER, HEADER, ActionHeader
+from tangram_tasks.keys import ADMISSION_QUEUE
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader
 
 #: The trajectory that `with app.trajectory()` made current here.
 current_trajectory: ContextVar[str | None] = ContextVar("tangram_trajectory", default=None)

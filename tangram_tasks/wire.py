@@ -1,4 +1,4 @@
-"""The wire format: headers and messages, each a pydantic model with a version, and the names in Redis.
+"""The wire format: headers and messages, each a pydantic model with a version.
 
 Two headers ride on a plain Celery protocol-2 message. `tangram` says what the action asks for; it is written by
 the publisher. `tangram_grant` says what it got; only the scheduler writes it, and every publish drops it.
@@ -17,7 +17,6 @@ from tangram_tasks.report import ActionReport
 VERSION: Final = 1
 HEADER = "tangram"
 GRANT_HEADER = "tangram_grant"
-ADMISSION_QUEUE = "tangram.admission"
 
 NodeKind = Literal["cpu", "gpu", "api"]
 
@@ -268,40 +267,3 @@ class DoneRecord(_Report):
     action: str
     outcome: str
     report: ActionReport | None = None
-
-
-class Keys:
-    """Names in Redis.
-
-    The lists that Celery reads (`tangram.admission`, `cpu.NODE`, ...) have no prefix, because kombu names them:
-    deployments that share a server need databases of their own.
-
-    Args:
-        prefix: in front of every key that is ours.
-    """
-
-    def __init__(self, prefix: str = "tangram:") -> None:
-        self.prefix = prefix
-        self.epoch = prefix + "epoch"  # int: the leader's fencing token
-        self.leader = prefix + "leader"  # string with TTL: who leads
-        self.seq = prefix + "seq"  # int: arrival order
-        self.pending = prefix + "pending"  # hash seq -> raw message
-        self.grants = prefix + "grants"  # hash grant id -> GrantRecord
-        self.raws = prefix + "raws"  # hash grant id -> raw message, to re-admit it
-        self.running = prefix + "running"  # hash grant id -> worker that claimed it
-        self.done = prefix + "done"  # stream of DoneRecord
-        self.events = prefix + "events"  # stream of NodeEvent
-        self.control = prefix + "control"  # stream of ControlMessage
-        self.nodes = prefix + "nodes"  # hash node -> NodeRecord
-        self.trajectories = prefix + "trajectories"  # hash trajectory -> TrajectoryRecord
-        self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
-        self.dead = prefix + "dead"  # list of messages that could not be admitted
-
-    def orders(self, node: str) -> str:
-        """List of NodeOrder for one node."""
-        return f"{self.prefix}orders.{node}"
-
-
-def node_queue(kind: str, node: str) -> str:
-    """Return the Celery queue of one node."""
-    return f"{kind}.{node}"

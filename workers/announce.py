@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tangram_tasks import wire
 from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.keys import Keys
 from workers.node import Node
 from workers.runtime import Runtime
 
@@ -43,7 +44,7 @@ class Announcer:
     """
 
     def __init__(
-        self, client: redis.Redis, keys: wire.Keys, node: Node, runtime: Runtime, generation: str, heartbeat: float
+        self, client: redis.Redis, keys: Keys, node: Node, runtime: Runtime, generation: str, heartbeat: float
     ) -> None:
         self._client = client
         self._keys = keys

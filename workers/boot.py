@@ -15,9 +15,9 @@ from redis.retry import Retry
 
 from tangram_tasks.app import TangramApp
 from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.keys import node_queue
 from tangram_tasks.settings import settings
 from tangram_tasks.task import ActionTask
-from tangram_tasks.wire import node_queue
 from workers.announce import Announcer
 from workers.claims import Claims
 from workers.node import Node

@@ -7,7 +7,8 @@ from uuid import uuid4
 
 import redis
 
-from tangram_tasks.wire import DoneRecord, Keys
+from tangram_tasks.keys import Keys
+from tangram_tasks.wire import DoneRecord
 
 _LUA = Path(__file__).parent / "lua"
 

@@ -16,8 +16,9 @@ def drain(node: str) -> None:
 
     from compose.broker import check_broker
     from tangram_tasks.errors import ConfigurationError
+    from tangram_tasks.keys import Keys
     from tangram_tasks.settings import broker_url, settings
-    from tangram_tasks.wire import DrainNode, Keys
+    from tangram_tasks.wire import DrainNode
 
     config = settings()
     url, keys = broker_url(config), Keys(config.prefix)

@@ -24,8 +24,8 @@ def status(output: str) -> None:
 
     from compose.broker import check_broker
     from monitoring.status import read_status
+    from tangram_tasks.keys import Keys
     from tangram_tasks.settings import broker_url, settings
-    from tangram_tasks.wire import Keys
 
     config = settings()
     url = broker_url(config)

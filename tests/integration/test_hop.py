@@ -15,7 +15,8 @@ from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, CpuNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import ActionTimeout, Infeasible, InvalidAction, QuotaExhausted, TangramApp
 from tangram_tasks.backend import REPORT
-from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER
+from tangram_tasks.keys import ADMISSION_QUEUE
+from tangram_tasks.wire import GRANT_HEADER
 from tests.support import actions
 from tests.waiting import wait_until
 

@@ -18,7 +18,7 @@ from compose.embedded import Stack
 from compose.readiness import announced, server_time
 from compose.stack_config import ApiNodeConfig, GpuNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks.errors import BrokerUnavailable, ConfigurationError
-from tangram_tasks.wire import Keys
+from tangram_tasks.keys import Keys
 from tests.waiting import runs, wait_until
 
 API = ApiNodeConfig(name="api-1", providers={"noop": ProviderConfig(base_url="http://127.0.0.1:9", concurrency=2)})

@@ -15,7 +15,8 @@ import redis
 
 from compose.readiness import server_time
 from monitoring.status import read_status
-from tangram_tasks.wire import Keys, NodeRecord
+from tangram_tasks.keys import Keys
+from tangram_tasks.wire import NodeRecord
 
 KEYS = Keys()
 

@@ -12,7 +12,7 @@ from scheduler.core.events import NodeJoined, Resize, Submitted
 from scheduler.decisions import act
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
-from tangram_tasks.wire import Keys
+from tangram_tasks.keys import Keys
 from tests.support.core import action
 
 

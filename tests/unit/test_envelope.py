@@ -11,8 +11,9 @@ from scheduler.entries import Entries, Entry
 from scheduler.envelope import BadMessage, parse
 from scheduler.nodes import NodeBook
 from tangram_tasks import TangramApp
+from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer
-from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER, GrantHeader, NodeRecord
+from tangram_tasks.wire import GRANT_HEADER, GrantHeader, NodeRecord
 
 GRANT = GrantHeader(id="1-1-x", node="api-1", units=1, granted_at=1.0)
 

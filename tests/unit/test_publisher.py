@@ -7,8 +7,9 @@ import pytest
 
 from tangram_tasks import InvalidAction, Sandbox, TangramApp
 from tangram_tasks.app import split_options
+from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer, admission_options, current_trajectory
-from tangram_tasks.wire import ADMISSION_QUEUE, GRANT_HEADER, HEADER, ActionHeader
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,43 @@
+"""The names in Redis."""
+
+from __future__ import annotations
+
+#: The list that every action is published to.
+ADMISSION_QUEUE = "tangram.admission"
+
+
+class Keys:
+    """Names in Redis.
+
+    The lists that Celery reads (`tangram.admission`, `cpu.NODE`, ...) have no prefix, because kombu names them:
+    deployments that share a server need databases of their own.
+
+    Args:
+        prefix: in front of every key that is ours.
+    """
+
+    def __init__(self, prefix: str = "tangram:") -> None:
+        self.prefix = prefix
+        self.epoch = prefix + "epoch"  # int: the leader's fencing token
+        self.leader = prefix + "leader"  # string with TTL: who leads
+        self.seq = prefix + "seq"  # int: arrival order
+        self.pending = prefix + "pending"  # hash seq -> raw message
+        self.grants = prefix + "grants"  # hash grant id -> GrantRecord
+        self.raws = prefix + "raws"  # hash grant id -> raw message, to re-admit it
+        self.running = prefix + "running"  # hash grant id -> worker that claimed it
+        self.done = prefix + "done"  # stream of DoneRecord
+        self.events = prefix + "events"  # stream of NodeEvent
+        self.control = prefix + "control"  # stream of ControlMessage
+        self.nodes = prefix + "nodes"  # hash node -> NodeRecord
+        self.trajectories = prefix + "trajectories"  # hash trajectory -> TrajectoryRecord
+        self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
+        self.dead = prefix + "dead"  # list of messages that could not be admitted
+
+    def orders(self, node: str) -> str:
+        """List of NodeOrder for one node."""
+        return f"{self.prefix}orders.{node}"
+
+
+def node_queue(kind: str, node: str) -> str:
+    """Return the Celery queue of one node."""
+    return f"{kind}.{node}"
