@@ -23,7 +23,7 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         books: the leader's.
         seq: its place in the order of arrival.
         raw: the message.
-        arrival: ms; by default now. After a restart of the scheduler it is when the message was published.
+        arrival: ms; by default now. A message that comes back keeps its own.
     """
     try:
         envelope = parse(raw)
@@ -35,8 +35,7 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         return
     entry = Entry(seq, envelope, books.clock() if arrival is None else arrival)
     if envelope.action in books.cancelled:
-        await books.outcomes.revoke(envelope, "cancelled")
-        books.batch.drop(seq)
+        await _revoke(books, entry)
     elif books.entries.add(entry):
         submit(books, entry)
     elif _is_retry(known := books.entries.by_action[envelope.action], envelope):
@@ -62,8 +61,7 @@ def submit(books: Books, entry: Entry) -> None:
 
 async def end_grant(books: Books, entry: Entry) -> None:
     """Forget an action whose grant ended in the ledger; its retry, if it published one, is next."""
-    books.entries.forget(entry)
-    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+    _release(books, entry)
     if entry.successor is not None:
         await _wait_again(books, entry, entry.successor)
 
@@ -73,8 +71,7 @@ async def resubmit(books: Books, entry: Entry, raw: str, *, unstarted: int = 0) 
 
     Returns the entry that waits now. `unstarted` is how often it was granted in vain so far.
     """
-    books.entries.forget(entry)
-    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+    _release(books, entry)
     again = Entry(entry.seq, parse(raw), entry.arrival, refusals=entry.refusals, unstarted=unstarted)
     await _wait_again(books, entry, again)
     return again
@@ -83,11 +80,22 @@ async def resubmit(books: Books, entry: Entry, raw: str, *, unstarted: int = 0) 
 async def _wait_again(books: Books, before: Entry, entry: Entry) -> None:
     """Let an entry wait, unless somebody cancelled its action while it held a grant."""
     if before.cancelled:
-        await books.outcomes.revoke(entry.envelope, "cancelled")
-        books.batch.drop(entry.seq)
+        await _revoke(books, entry)
     else:
         books.entries.add(entry)
         submit(books, entry)
+
+
+def _release(books: Books, entry: Entry) -> None:
+    """Give back what an action held, in memory: its grant has ended in the ledger."""
+    books.entries.forget(entry)
+    books.feed(Released(at=books.clock(), action=entry.envelope.action))
+
+
+async def _revoke(books: Books, entry: Entry) -> None:
+    """End a pending action that was cancelled and is in no other book: its caller first, then the ledger."""
+    await books.outcomes.revoke(entry.envelope, "cancelled")
+    books.batch.drop(entry.seq)
 
 
 async def _refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
@@ -112,12 +120,10 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
     The pause lets the node's books and ours come together; it doubles, since nothing says when they have.
     """
     envelope, refusals = entry.envelope, entry.refusals + 1
-    books.entries.forget(entry)
-    books.feed(Released(at=books.clock(), action=envelope.action))
+    _release(books, entry)
     logger.warning("action %s was refused by its node, time %d", envelope.action, refusals)
     if entry.cancelled:
-        await books.outcomes.revoke(envelope, "cancelled")
-        books.batch.drop(entry.seq)
+        await _revoke(books, entry)
         return
     if refusals >= envelope.header.spec.max_attempts:
         why = f"action {envelope.action} was granted {refusals} times to nodes that had no room for it"

@@ -42,7 +42,7 @@ async def recover(books: Books, start_lease: float) -> None:
     for payload in await books.ledger.control_backlog():
         _open_from_backlog(books, payload)
     for seq, raw in sorted(snapshot.pending.items()):
-        await admit(books, seq, raw, arrival=books.clock())
+        await admit(books, seq, raw)
     await reclaim(books, orphans)
     for node in books.nodes.alive.values():
         take_over(books, node)
