@@ -134,7 +134,7 @@ class Hub:
     async def _keep_on(self, turn: Callable[[], Awaitable[None]]) -> None:
         """Take turns until the loop ends. Trouble is logged and tried again: nobody must wait for a dead hub."""
         try:
-            while True:
+            while not _is_ending():
                 try:
                     await turn()
                 except Exception as error:  # noqa: BLE001  # whatever it is, nobody may wait for a dead hub
@@ -193,7 +193,7 @@ class Hub:
         subscription = self._subscription = self._client.pubsub(ignore_subscribe_messages=False)
         try:
             await subscription.subscribe(_NOBODY, *(_CHANNEL + action for action in self._waiting))
-            while True:
+            while not _is_ending():
                 await self._hear(subscription)
         finally:
             self._subscription = None
@@ -229,6 +229,12 @@ class Hub:
         if future is not None and not future.done():
             future.set_result(meta)
             await self._tell_subscription("UNSUBSCRIBE", [meta["task_id"]])
+
+
+def _is_ending() -> bool:
+    """Whether this task was told to end: before Python 3.12 a `wait_for` inside may swallow the cancellation itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _drop(subscription: Any) -> None:
