@@ -17,7 +17,7 @@ import redis.asyncio as aioredis
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tangram_tasks.keys import ADMISSION_QUEUE, Keys
-from tangram_tasks.wire import NodeOrder, NodeRecord, OpenTrajectory
+from tangram_tasks.wire import Egress, NodeOrder, NodeRecord, OpenTrajectory
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,16 @@ class GrantRecord(BaseModel):
 
 
 class TrajectoryRecord(BaseModel):
-    """A trajectory as the ledger keeps it; `node` is empty until it is placed, `home` unless it must be there."""
+    """A trajectory as the ledger keeps it.
+
+    Args:
+        order: what it asked for.
+        node: empty until it is placed.
+        generation: the node's process.
+        home: empty unless it must be there.
+        ready_at: when its sandbox was ready, s.
+        egress: its latest change of network since it was placed.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,6 +60,7 @@ class TrajectoryRecord(BaseModel):
     generation: str = ""
     home: str = ""
     ready_at: float | None = None
+    egress: Egress | None = None
 
 
 @dataclass(frozen=True, slots=True)

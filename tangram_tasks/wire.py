@@ -51,6 +51,18 @@ class ActionHeader(_Message):
     published_at: float = 0.0
 
 
+class Egress(_Message):
+    """What a sandbox can reach from some moment on.
+
+    Args:
+        network: "none", "bridge", or the name of a network that the engine knows.
+        turn: counts the changes of one trajectory; an earlier one that arrives later is void.
+    """
+
+    network: Network
+    turn: int = Field(gt=0)
+
+
 class GrantHeader(_Message):
     """The right of one action to given units on a node until released.
 
@@ -62,6 +74,7 @@ class GrantHeader(_Message):
         queue_s: seconds it waited.
         sandbox_s: the part of that for which its sandbox was not ready.
         attempt: 1 for the first start.
+        egress: what its sandbox must be able to reach, no more and no less; None: what it was made with.
     """
 
     v: Literal[1] = VERSION
@@ -72,6 +85,7 @@ class GrantHeader(_Message):
     queue_s: float = 0.0
     sandbox_s: float = 0.0
     attempt: int = 1
+    egress: Egress | None = None
 
 
 class OpenTrajectory(_Message):
@@ -125,7 +139,15 @@ class ResizeRequest(_Message):
     units: int = Field(ge=1)
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest
+class SetNetwork(_Message):
+    """Client to scheduler: the trajectory's next actions run with this network, and none before it has it."""
+
+    op: Literal["network"] = "network"
+    trajectory: str
+    network: Network
+
+
+ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork
 
 
 class OpenSandbox(_Message):
@@ -159,13 +181,21 @@ class ResizeAction(_Message):
     units: int = Field(ge=1)
 
 
+class ChangeEgress(_Message):
+    """Scheduler to node: let this sandbox reach something else, now; its next grant says so again."""
+
+    op: Literal["egress"] = "egress"
+    trajectory: str
+    egress: Egress
+
+
 class DrainNode(_Message):
     """To a node: take nothing new, finish what is there, then leave."""
 
     op: Literal["drain"] = "drain"
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | DrainNode
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | DrainNode
 
 
 class SandboxState(_Report):

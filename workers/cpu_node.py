@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tangram_tasks.action import Qos
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.resources import CPU, MEMORY, MIB
-from tangram_tasks.wire import OpenTrajectory
+from tangram_tasks.wire import Egress, OpenTrajectory
 from workers.cpu_book import CpuBook
 from workers.cpu_grants import CpuGrants
 from workers.sandbox_backend import BackendName, choose_backend
@@ -97,6 +97,10 @@ class CpuNode:
             if lease.sandbox.trajectory == trajectory:
                 lease.cancel()
         self._roster.close(trajectory)
+
+    def change_egress(self, trajectory: str, egress: Egress) -> None:
+        """Let the trajectory's sandbox reach something else. See LiveSandbox. Raises SandboxError."""
+        self._roster.get(trajectory).change_egress(egress)
 
     def stateless(self, name: str, image: str, memory: int) -> AbstractContextManager[None]:
         """Have a clean sandbox under this name for the length of the block. See SandboxRoster."""

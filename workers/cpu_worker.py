@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +13,9 @@ from tangram_tasks.resources import CPU, MEMORY
 from tangram_tasks.wire import (
     ActionHeader,
     ActionResized,
+    ChangeEgress,
     CloseSandbox,
+    Egress,
     GrantHeader,
     NodeEvent,
     NodeKind,
@@ -24,6 +27,8 @@ from tangram_tasks.wire import (
 )
 from workers.cpu_node import CpuNode
 from workers.node import Applied, Usage
+
+logger = logging.getLogger(__name__)
 
 
 class CpuWorker:
@@ -63,7 +68,7 @@ class CpuWorker:
             return
         usage = Usage()
         with (
-            self._home(action, header) as trajectory,
+            self._home(action, header, grant.egress) as trajectory,
             self._node.lease(
                 trajectory=trajectory,
                 action=action,
@@ -84,10 +89,13 @@ class CpuWorker:
         usage.resize_s = lease.usage.resize_s
 
     @contextlib.contextmanager
-    def _home(self, action: str, header: ActionHeader) -> Iterator[str]:
+    def _home(self, action: str, header: ActionHeader, egress: Egress | None) -> Iterator[str]:
         """Yield the name under which the node knows the action's sandbox: its trajectory's, or one of its own."""
         if header.spec.image is None:
-            yield header.trajectory or ""
+            trajectory = header.trajectory or ""
+            if egress is not None:
+                self._node.change_egress(trajectory, egress)
+            yield trajectory
             return
         with self._node.stateless(action, header.spec.image, header.spec.demand.minimum[MEMORY]):
             yield action
@@ -108,7 +116,15 @@ class CpuWorker:
             self._node.close(order.trajectory)
         if isinstance(order, ResizeAction):
             return self._resize(order)
+        if isinstance(order, ChangeEgress):
+            self._change_egress(order)
         return None
+
+    def _change_egress(self, order: ChangeEgress) -> None:
+        try:
+            self._node.change_egress(order.trajectory, order.egress)
+        except SandboxError as error:  # no action runs until it is done
+            logger.warning("trajectory %s stays without network %s: %s", order.trajectory, order.egress.network, error)
 
     def _resize(self, order: ResizeAction) -> ActionResized:
         try:

@@ -73,6 +73,7 @@ class LocalBackend:
             env=order.env,
             client=client,
             control=Unlimited(),
+            connect=lambda network: None,  # it has the host's, whatever is asked
             dispose=dispose,
         )
 

@@ -66,13 +66,16 @@ class FakeClient:
         pass
 
 
-def fake_sandbox(control: FakeControl, trajectory: str = "t") -> LiveSandbox:
+def fake_sandbox(
+    control: FakeControl, trajectory: str = "t", connect: Callable[[str], None] = lambda network: None
+) -> LiveSandbox:
     return LiveSandbox(
         trajectory=trajectory,
         lease=f"sandbox-{trajectory}",
         env={},
         client=cast(Any, FakeClient()),
         control=control,
+        connect=connect,
         dispose=lambda: None,
     )
 
