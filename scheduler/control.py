@@ -13,6 +13,7 @@ from scheduler.ledger import CANCEL_MEMORY
 from scheduler.residency import begin
 from scheduler.resizing import asked_by_hand
 from tangram_tasks import wire
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError, TangramError
 
 _CONTROL: TypeAdapter[wire.ControlMessage] = TypeAdapter(wire.ControlMessage)
@@ -38,7 +39,7 @@ async def obey_control(books: Books, payload: bytes) -> None:
             await _cancel(books, action)
         case wire.ResizeRequest() as request:
             asked_by_hand(books, request)
-        case wire.SetNetwork() as wish:
+        case SetNetwork() as wish:
             set_network(books, wish)
 
 
@@ -56,7 +57,7 @@ def close_trajectory(books: Books, trajectory: str, why: TangramError) -> None:
         books.feed(TrajectoryClosed(at=books.clock(), trajectory=trajectory, reason=str(why)))
 
 
-def set_network(books: Books, wish: wire.SetNetwork) -> None:
+def set_network(books: Books, wish: SetNetwork) -> None:
     """Change what a trajectory can reach; one that is unknown is left alone.
 
     Its node is told at once, for the sake of what runs already. Each grant says it again, so that no action starts
@@ -66,9 +67,9 @@ def set_network(books: Books, wish: wire.SetNetwork) -> None:
     if record is None:
         return
     if record.node:
-        egress = wire.Egress(network=wish.network, turn=record.egress.turn + 1 if record.egress else 1)
+        egress = Egress(network=wish.network, turn=record.egress.turn + 1 if record.egress else 1)
         record = record.model_copy(update={"egress": egress})
-        books.batch.order(record.node, wire.ChangeEgress(trajectory=wish.trajectory, egress=egress))
+        books.batch.order(record.node, ChangeEgress(trajectory=wish.trajectory, egress=egress))
     else:
         record = record.model_copy(update={"order": record.order.model_copy(update={"network": wish.network})})
     books.trajectories[wish.trajectory] = record

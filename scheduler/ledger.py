@@ -16,8 +16,9 @@ from typing import Any
 import redis.asyncio as aioredis
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tangram_tasks.egress import Egress
 from tangram_tasks.keys import ADMISSION_QUEUE, Keys
-from tangram_tasks.wire import Egress, NodeOrder, NodeRecord, OpenTrajectory
+from tangram_tasks.wire import NodeOrder, NodeRecord, OpenTrajectory
 
 logger = logging.getLogger(__name__)
 
@@ -149,10 +150,10 @@ class Ledger:
                 logger.warning("the announcement of node %s is ignored: %s", name, error)
         return records, seconds + microseconds / 1e6
 
-    async def control_backlog(self) -> list[bytes]:
-        """Return the control messages that no leader has acted upon yet."""
+    async def control_backlog(self) -> list[tuple[str, bytes]]:
+        """Return the control messages that no leader has acted upon yet, with their ids."""
         rows: Any = await self.client.xrange(self.keys.control)
-        return [fields[b"m"] for _, fields in rows]
+        return [(entry.decode(), fields[b"m"]) for entry, fields in rows]
 
     async def running(self, grants: list[str]) -> set[str]:
         """Return those of the grants that a worker has claimed."""
@@ -220,6 +221,10 @@ class Batch:
     def order(self, node: str, order: NodeOrder) -> None:
         """Tell a node to do something."""
         self._plain(["RPUSH", self._keys.orders(node), order.model_dump_json()])
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter for people."""
+        self._plain(["HINCRBY", self._keys.counters, name, str(by)])
 
     def remember_cancelled(self, action: str, now: float) -> None:
         """Note an id that may still be on its way in."""

@@ -11,12 +11,13 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from tangram_tasks.deployment import Deployment
+from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.hub import hub_of
 from tangram_tasks.isolation import DEFAULT_IMAGE, refuse_options
 from tangram_tasks.publisher import current_trajectory
 from tangram_tasks.resources import MIB, memory_mib
-from tangram_tasks.wire import CloseTrajectory, OpenTrajectory, SetNetwork
+from tangram_tasks.wire import CloseTrajectory, OpenTrajectory
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

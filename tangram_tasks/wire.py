@@ -11,6 +11,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tangram_tasks.action import ActionSpec
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
+from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.isolation import MountPath, Network
 from tangram_tasks.report import ActionReport
 
@@ -49,18 +51,6 @@ class ActionHeader(_Message):
     job: str = ""
     attempts: int = 0
     published_at: float = 0.0
-
-
-class Egress(_Message):
-    """What a sandbox can reach from some moment on.
-
-    Args:
-        network: "none", "bridge", or the name of a network that the engine knows.
-        turn: counts the changes of one trajectory; an earlier one that arrives later is void.
-    """
-
-    network: Network
-    turn: int = Field(gt=0)
 
 
 class GrantHeader(_Message):
@@ -139,14 +129,6 @@ class ResizeRequest(_Message):
     units: int = Field(ge=1)
 
 
-class SetNetwork(_Message):
-    """Client to scheduler: the trajectory's next actions run with this network, and none before it has it."""
-
-    op: Literal["network"] = "network"
-    trajectory: str
-    network: Network
-
-
 ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork
 
 
@@ -173,20 +155,20 @@ class KillAction(_Message):
 
 
 class ResizeAction(_Message):
-    """Scheduler to node: let this running action have so many units; answered by ActionResized."""
+    """Scheduler to node: let this running action have so many units; answered by ActionResized.
+
+    Args:
+        action: the action.
+        grant: which of its grants.
+        units: how many.
+        turn: tells this order from others of the grant. One that is sent twice does no harm.
+    """
 
     op: Literal["resize"] = "resize"
     action: str
     grant: str
     units: int = Field(ge=1)
-
-
-class ChangeEgress(_Message):
-    """Scheduler to node: let this sandbox reach something else, now; its next grant says so again."""
-
-    op: Literal["egress"] = "egress"
-    trajectory: str
-    egress: Egress
+    turn: int = 0
 
 
 class DrainNode(_Message):
@@ -227,6 +209,7 @@ class ActionResized(_Report):
         units: what that grant holds now; 0 if it does not run here.
         ok: whether that is what was ordered.
         reason: why not.
+        turn: of the order.
     """
 
     event: Literal["resized"] = "resized"
@@ -236,9 +219,10 @@ class ActionResized(_Report):
     units: int = Field(ge=0)
     ok: bool
     reason: str = ""
+    turn: int = 0
 
 
-NodeEvent = SandboxState | NodeState | ActionResized
+NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld
 
 
 class QuotaRecord(_Message):

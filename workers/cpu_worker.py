@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
+from tangram_tasks.egress import ChangeEgress, Egress
 from tangram_tasks.errors import SandboxError, TangramError
 from tangram_tasks.resources import CPU, MEMORY
 from tangram_tasks.wire import (
     ActionHeader,
     ActionResized,
-    ChangeEgress,
     CloseSandbox,
-    Egress,
     GrantHeader,
     NodeEvent,
     NodeKind,
@@ -138,6 +137,7 @@ class CpuWorker:
             units=self._node.units_of(order.action, order.grant) or (order.units if done else 0),
             ok=done,
             reason="" if done else reason,
+            turn=order.turn,
         )
 
     def _open(self, order: OpenSandbox) -> SandboxState:
@@ -150,6 +150,10 @@ class CpuWorker:
             reason = f"{type(error).__name__}: {error}"
             return SandboxState(node=self.name, trajectory=trajectory, ready=False, reason=reason)
         return SandboxState(node=self.name, trajectory=trajectory, ready=True)
+
+    def units_of(self, action: str, grant: str) -> int:
+        """See Node."""
+        return self._node.units_of(action, grant)
 
     def stats(self) -> dict[str, float]:
         """Sandboxes and resizes so far."""

@@ -35,7 +35,7 @@ def switch_network(engine: DockerClient, container: Container, network: str) -> 
             engine.networks.get(network).connect(container)
     except NotFound as error:
         raise SandboxError(
-            f"container {container.short_id} cannot join network {network}: {error}. Make it with `docker network create`"
+            f"container {container.short_id} cannot join network {network}: {error}. See `docker network ls`"
         ) from None
     except engine_errors() as error:
         raise SandboxError(f"container {container.short_id} cannot join network {network}: {error}") from None

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tangram_tasks.action import Qos
+from tangram_tasks.egress import Egress
 from tangram_tasks.errors import SandboxError
-from tangram_tasks.wire import Egress
 from workers.agent_client import Answer
 from workers.cancellation import Cancellation
 from workers.cpu_book import Share

@@ -112,7 +112,7 @@ def test_no_action_runs_before_the_change_is_made(app: TangramApp, named: str) -
         assert "eth0" in interfaces()
         trajectory.set_network("no-such-net")
         for _ in range(2):
-            with pytest.raises(SandboxError, match=r"cannot join network no-such-net.*docker network create"):
+            with pytest.raises(SandboxError, match=r"cannot join network no-such-net.*docker network ls"):
                 bash.delay("true").get(timeout=WAIT)
         trajectory.set_network("none")
         assert interfaces() == ALONE

@@ -11,9 +11,10 @@ from scheduler.control import set_network
 from scheduler.core.admission import Admission
 from scheduler.ledger import Ledger, TrajectoryRecord
 from scheduler.nodes import NodeBook
+from tangram_tasks.egress import Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import Egress, OpenTrajectory, SetNetwork
+from tangram_tasks.wire import OpenTrajectory
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
