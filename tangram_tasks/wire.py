@@ -177,7 +177,16 @@ class DrainNode(_Message):
     op: Literal["drain"] = "drain"
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | DrainNode
+class KeepWarm(_Message):
+    """To a CPU node: keep so many sandboxes of an image with so many MiB ready."""
+
+    op: Literal["warm"] = "warm"
+    image: str
+    memory: int = Field(gt=0)
+    count: int = Field(ge=0)
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | DrainNode | KeepWarm
 
 
 class SandboxState(_Report):

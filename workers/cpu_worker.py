@@ -16,6 +16,7 @@ from tangram_tasks.wire import (
     ActionResized,
     CloseSandbox,
     GrantHeader,
+    KeepWarm,
     NodeEvent,
     NodeKind,
     NodeOrder,
@@ -78,7 +79,7 @@ class CpuWorker:
                 qos=header.spec.qos,
             ) as lease,
         ):
-            context = ActionContext(action=action, units=lease.cpus, deadline=deadline, sandbox=lease)
+            context = ActionContext(action=action, units=lease.units, deadline=deadline, sandbox=lease)
             try:
                 yield Applied(context, usage)
             finally:
@@ -117,6 +118,8 @@ class CpuWorker:
             return self._resize(order)
         if isinstance(order, ChangeEgress):
             self._change_egress(order)
+        if isinstance(order, KeepWarm):
+            self._keep_warm(order)
         return None
 
     def _change_egress(self, order: ChangeEgress) -> None:
@@ -124,6 +127,12 @@ class CpuWorker:
             self._node.change_egress(order.trajectory, order.egress)
         except SandboxError as error:  # no action runs until it is done
             logger.warning("trajectory %s stays without network %s: %s", order.trajectory, order.egress.network, error)
+
+    def _keep_warm(self, order: KeepWarm) -> None:
+        try:
+            self._node.keep_warm(order.image, order.memory, order.count)
+        except TangramError as error:
+            logger.warning("an order of an operator is refused: %s", error)
 
     def _resize(self, order: ResizeAction) -> ActionResized:
         try:
