@@ -44,7 +44,8 @@ class CreationGate:
         return max(1, min(CREATORS, int(self._free_cores() / 2)))
 
     @property
-    def _resting(self) -> bool:
+    def resting(self) -> bool:
+        """Whether the actions of a full node are to have a while without a sandbox in the making."""
         busy = self._clock() - self._last_action <= QUIET_TIME and self._free_cores() < 2
         return busy and self._clock() < self._rest_until
 
@@ -57,7 +58,7 @@ class CreationGate:
         """Wait for a place, and hold it for the length of the block."""
         with self._changed:
             self._waiting += 1
-            while self._inside >= self.room or self._resting:
+            while self._inside >= self.room or self.resting:
                 self._changed.wait(_LOOK)
             self._waiting -= 1
             self._inside += 1

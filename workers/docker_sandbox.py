@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,9 +182,9 @@ class DockerUpdate:
         """See CpuControl."""
         self._update(IDLE_US, ())
 
-    def reclaim(self) -> None:
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
         """See CpuControl."""
-        self._group.reclaim()
+        self._group.reclaim(go_on)
 
     def weigh(self, qos: Qos) -> None:
         """See CpuControl."""

@@ -27,8 +27,8 @@ class CpuControl(Protocol):
     def idle(self) -> None:
         """Leave almost nothing. Raises SandboxError."""
 
-    def reclaim(self) -> None:
-        """Give back what memory the kernel can take: page cache, above all."""
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
+        """Give back what memory the kernel can take: page cache, above all. It asks now and then whether to go on."""
 
     def weigh(self, qos: Qos) -> None:
         """Set what it counts for beside others on the same cores; "ls" before the first call. Raises SandboxError."""
@@ -160,7 +160,7 @@ class LiveSandbox:
             if not due or self._removed:
                 return False
             self._idle_since = None
-        self.control.reclaim()
+        self.control.reclaim(lambda: not self.busy)
         return True
 
     def reassert(self) -> int:
