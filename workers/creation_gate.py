@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator
 
 CREATORS = 4  # more only queue inside the engine
 QUIET_TIME = 1.0  # s without an action after which a node counts as idle
-LONGEST_REST = 1.0  # s
 _LOOK = 0.05  # s
 
 
 class CreationGate:
     """Lets in four on an idle node; beside actions half as many as there are cores that none holds, but one at least.
 
-    The engine keeps up to two cores busy for each sandbox, beside and not within what actions were granted. So where
-    actions hold them all, a place also stays empty after each sandbox for as long as that took. Thread safe.
+    The engine keeps up to two cores busy for each sandbox, beside and not within what actions were granted.
+    Thread safe.
 
     Args:
         free_cores: how many cores no action holds now.
@@ -28,7 +27,6 @@ class CreationGate:
         self._free_cores, self._clock = free_cores, clock
         self._changed = threading.Condition()
         self._inside = self._waiting = 0
-        self._rest_until = float("-inf")
         self._last_action = float("-inf")
 
     @property
@@ -43,12 +41,6 @@ class CreationGate:
             return CREATORS
         return max(1, min(CREATORS, int(self._free_cores() / 2)))
 
-    @property
-    def resting(self) -> bool:
-        """Whether the actions of a full node are to have a while without a sandbox in the making."""
-        busy = self._clock() - self._last_action <= QUIET_TIME and self._free_cores() < 2
-        return busy and self._clock() < self._rest_until
-
     def note_action(self) -> None:
         """An action starts or ends on the node."""
         self._last_action = self._clock()
@@ -58,16 +50,13 @@ class CreationGate:
         """Wait for a place, and hold it for the length of the block."""
         with self._changed:
             self._waiting += 1
-            while self._inside >= self.room or self.resting:
+            while self._inside >= self.room:
                 self._changed.wait(_LOOK)
             self._waiting -= 1
             self._inside += 1
-        began = self._clock()
         try:
             yield
         finally:
             with self._changed:
                 self._inside -= 1
-                now = self._clock()
-                self._rest_until = now + min(now - began, LONGEST_REST)
                 self._changed.notify_all()

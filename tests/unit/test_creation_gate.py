@@ -26,37 +26,3 @@ def test_it_is_quiet_when_nobody_is_inside() -> None:
         assert not gate.quiet
         raise ValueError("a bad image")
     assert gate.quiet
-
-
-@pytest.mark.parametrize(("free", "rests"), [(0.0, True), (1.5, True), (2.0, False)])
-def test_beside_actions_that_hold_all_cores_a_place_rests_as_long_as_it_was_used(free: float, rests: bool) -> None:
-    clock = Clock()
-    gate = CreationGate(lambda: free, clock=clock)
-    gate.note_action()
-    with gate.enter():
-        clock.now += 0.4
-    gate.note_action()
-    assert gate.resting is rests
-    clock.now += 0.5
-    assert not gate.resting
-
-
-def test_nobody_rests_on_a_quiet_node_and_nobody_long() -> None:
-    clock = Clock()
-    gate = CreationGate(lambda: 0.0, clock=clock)
-    with gate.enter():
-        clock.now += 30.0
-    quiet = gate.resting
-    gate.note_action()
-    at_once = gate.resting
-    clock.now += 1.0
-    assert (quiet, at_once, gate.resting) == (False, True, False)
-
-
-class Clock:
-    """Says what it is told to; s."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
