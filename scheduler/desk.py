@@ -151,7 +151,7 @@ class Desk:
             lost, joined = books.nodes.update(announced, now)
             await lose_nodes(books, lost, announced)
             for record in joined:
-                verb = "drains" if record.draining else "joined"
+                verb = "drains" if record.draining else "is here"
                 logger.info("node %s %s with %s", record.node, verb, record.capacity or dict(record.quotas))
                 books.feed(joined_event(record, books.clock()))
                 take_over(books, record)

@@ -7,6 +7,8 @@ from typing import Any
 
 import docker
 import pytest
+from docker.errors import APIError
+from docker.models.networks import Network
 
 from compose.embedded import Stack
 from compose.image import build_base_image
@@ -49,8 +51,18 @@ def engine() -> Iterator[docker.DockerClient]:
 def named(stack: Stack, engine: docker.DockerClient) -> Iterator[str]:
     network = engine.networks.create(f"net-{stack.owner}", internal=True)
     yield str(network.name)
-    wait_until(lambda: not engine.networks.get(str(network.id)).containers, "the sandboxes have left the network")
-    network.remove()
+    wait_until(lambda: removed(network), "the sandboxes have left the network")
+
+
+def removed(network: Network) -> bool:
+    """Remove a network; False while a sandbox is about to leave it."""
+    try:
+        network.remove()
+    except APIError as error:
+        if "has active endpoints" not in str(error):
+            raise
+        return False
+    return True
 
 
 def interfaces() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
@@ -10,7 +11,7 @@ from scheduler.books import Books
 from scheduler.core.admission import Admission
 from scheduler.decisions import act
 from scheduler.intake import admit
-from scheduler.ledger import Batch, GrantRecord, Ledger
+from scheduler.ledger import Batch, GrantRecord, Ledger, Snapshot
 from scheduler.nodes import NodeBook, joined_event
 from tangram_tasks import Amdahl, TangramApp
 from tangram_tasks.keys import Keys
@@ -23,10 +24,11 @@ _NOBODY = cast(Any, None)
 
 @dataclass
 class Written:
-    """What was written: orders to nodes, and counters."""
+    """What was written: orders to nodes, counters, and the stream entries that need no second reading."""
 
     orders: list[NodeOrder] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
 
     def take(self) -> list[NodeOrder]:
         """Return the orders since the last time."""
@@ -41,9 +43,20 @@ class KeptLedger(Ledger):
         super().__init__(_NOBODY, Keys(), 1)
         self.written = Written()
         self.claimed: set[str] = set()
+        self.kept = Snapshot({}, {}, {}, {}, {})
+        self.backlog: list[tuple[str, bytes]] = []
 
     def batch(self) -> Batch:
         return KeptBatch(self)
+
+    async def snapshot(self) -> Snapshot:
+        return self.kept
+
+    async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
+        return {}, 0.0
+
+    async def control_backlog(self) -> list[tuple[str, bytes]]:
+        return self.backlog
 
     async def running(self, grants: list[str]) -> set[str]:
         return self.claimed & set(grants)
@@ -61,6 +74,9 @@ class KeptBatch(Batch):
 
     def count(self, name: str, by: int = 1) -> None:
         self._written.counted.append(name)
+
+    def read(self, stream: str, entries: Iterable[str]) -> None:
+        self._written.read += entries
 
     def grant(self, grant: str, record: GrantRecord, queue: str, copy: str) -> None:
         self._answers += 1

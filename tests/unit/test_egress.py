@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import pytest
 
 from scheduler.books import Books
 from scheduler.control import set_network
-from scheduler.core.admission import Admission
-from scheduler.ledger import Ledger, TrajectoryRecord
-from scheduler.nodes import NodeBook
+from scheduler.ledger import Snapshot, TrajectoryRecord
+from scheduler.recovery import recover
 from tangram_tasks.egress import Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
-from tangram_tasks.keys import Keys
 from tangram_tasks.wire import OpenTrajectory
+from tests.support.books import Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
@@ -54,10 +51,7 @@ def test_a_change_that_failed_is_tried_again() -> None:
 
 
 def books_with(record: TrajectoryRecord) -> Books:
-    nobody = cast(Any, None)
-    books = Books(
-        ledger=Ledger(nobody, Keys(), 1), core=Admission(), nodes=NodeBook(5.0), outcomes=nobody, clock=lambda: 1
-    )
+    books = Leader().books
     books.trajectories["t"] = record
     return books
 
@@ -78,6 +72,16 @@ def test_later_changes_have_later_turns() -> None:
         set_network(books, SetNetwork(trajectory="t", network=network))
     assert books.trajectories["t"].egress == Egress(network="none", turn=2)
     set_network(books, SetNetwork(trajectory="unknown", network="none"))
+
+
+async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anything() -> None:
+    leader = Leader()
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": TrajectoryRecord(order=ORDER)}, {})
+    wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
+    leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
+    await recover(leader.books, start_lease=15.0)
+    assert leader.books.trajectories["t"].order.network == "none"
+    assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
 
 
 def test_bubblewrap_says_that_it_cannot() -> None:
