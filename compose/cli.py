@@ -16,6 +16,7 @@ from compose.commands.entry import scheduler, worker
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
+from compose.commands.warm import warm
 
 
 class _Group(click.Group):
@@ -61,6 +62,7 @@ def cli() -> None:
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
+cli.add_command(warm)
 cli.add_command(scheduler)
 cli.add_command(simulate)
 cli.add_command(status)

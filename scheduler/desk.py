@@ -25,6 +25,7 @@ from scheduler.reclaim import lose_nodes
 from scheduler.recovery import recover
 from scheduler.reports import obey_done, obey_node_event
 from scheduler.residency import take_over
+from scheduler.resizing import ask_again
 from tangram_tasks.errors import SandboxError, ServiceUnavailable
 
 logger = logging.getLogger(__name__)
@@ -150,10 +151,11 @@ class Desk:
             lost, joined = books.nodes.update(announced, now)
             await lose_nodes(books, lost, announced)
             for record in joined:
-                verb = "drains" if record.draining else "joined"
+                verb = "drains" if record.draining else "is here"
                 logger.info("node %s %s with %s", record.node, verb, record.capacity or dict(record.quotas))
                 books.feed(joined_event(record, books.clock()))
                 take_over(books, record)
         for name, trajectory in list(books.trajectories.items()):
             if trajectory.order.expires_at < time.time():
                 close_trajectory(books, name, SandboxError(f"trajectory {name} is over its max_lifetime"))
+        ask_again(books)

@@ -65,6 +65,10 @@ class GpuWorker:
     def obey(self, order: NodeOrder) -> None:
         """GPU nodes have no sandboxes."""
 
+    def units_of(self, action: str, grant: str) -> int:
+        """See Node: it does not count them."""
+        return 0
+
     def stats(self) -> dict[str, float]:
         """Page-ins, hits, bytes moved."""
         return self._node.stats()
