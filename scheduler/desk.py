@@ -17,7 +17,8 @@ from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
 from scheduler.decisions import act, end_waiting
 from scheduler.entries import Entry, Timer
-from scheduler.intake import admit, undo_unstarted
+from scheduler.envelope import BadMessage, id_of
+from scheduler.intake import admit, refuse, undo_unstarted
 from scheduler.leader import LeadLost
 from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
@@ -68,8 +69,7 @@ class Desk:
         await self._hear(inbox)
         for seq, raw in inbox.messages:
             if not await self._take(f"message {seq}", admit(books, seq, raw)):
-                books.batch.bury(raw, "the scheduler could not handle it; see its log")
-                books.batch.drop(seq)
+                await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", id_of(raw)))
         for entry, kind in books.entries.due(books.clock()):
             await self._take(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()
