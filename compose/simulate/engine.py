@@ -175,6 +175,7 @@ class Engine:
             durations=work.durations,
             trajectory=plan.id if plan.memory is not None and work.key == CPU else None,
             malleable=work.malleable,
+            job=plan.job,
             light=work.light,
             service=work.service,
         )

@@ -56,13 +56,20 @@ class Demand:
         by_service: dict[str, list[Action]] = {}
         for service, action in self._recent:
             by_service.setdefault(service, []).append(action)
-        steps = [step for service, asked in by_service.items() for step in _steps(service, asked)]
+        ladders = {service: _steps(service, asked) for service, asked in by_service.items()}
         plan: dict[str, int] = {}
         left = devices
-        for step in sorted(steps, key=lambda step: step.worth(held), reverse=True):
-            if plan.get(step.service, 0) == step.small and step.large - step.small <= left:
+        while ladders:
+            step = max((ladder[0] for ladder in ladders.values()), key=lambda step: step.worth(held))
+            ladder = ladders[step.service]
+            if step.large - step.small <= left:
                 plan[step.service] = step.large
                 left -= step.large - step.small
+                del ladder[0]
+            else:
+                ladder.clear()
+            if not ladder:
+                del ladders[step.service]
         return plan
 
 
