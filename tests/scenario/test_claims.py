@@ -68,6 +68,8 @@ def test_elastic_sizes_beat_the_smallest_size() -> None:
 def test_residency_first_beats_first_come_first_served_on_gpus() -> None:
     paper, residency = (runs("mopd", 3072, name) for name in ("paper", "residency"))
     assert act(residency) < 0.75 * act(paper)
+    smaller_paper, smaller = (runs("mopd", 1024, name) for name in ("paper", "residency"))
+    assert act(smaller) < 0.8 * act(smaller_paper)
     assert sum(outcome.page_ins for outcome in residency) < sum(outcome.page_ins for outcome in paper)
 
 
@@ -75,6 +77,21 @@ def test_a_shared_pool_needs_fewer_gpus_than_dedicated_ones() -> None:
     static, residency = (runs("mopd", 512, name) for name in ("static", "residency"))
     assert residency[0].capacity["gpu"] < 0.5 * static[0].capacity["gpu"]
     assert step(residency) <= 1.01 * step(static)
+
+
+def test_a_light_job_is_hardly_slower_beside_a_heavy_one() -> None:
+    both, alone = (runs(name, 256, "live") for name in ("two-jobs", "light-job"))
+    light = fmean(row.act for outcome in both for row in outcome.finished if row.task.startswith("light"))
+    assert light < 1.3 * fmean(row.act for outcome in alone for row in outcome.finished)
+
+
+def test_a_static_service_gets_the_devices_it_needs_at_least() -> None:
+    drawn = find("mopd").draw("mopd", 64, 1, 1.0)
+    found = {
+        group: simulate(f"static:1:{group}", find("mopd").cluster(64), drawn, Costs()).capacity["gpu"]
+        for group in (1, 2, 4)
+    }
+    assert found == {1: 18, 2: 22, 4: 36}
 
 
 def test_a_central_quota_spares_429s_and_the_long_tail() -> None:
