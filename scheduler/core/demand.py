@@ -62,7 +62,7 @@ class Demand:
         while ladders:
             step = max((ladder[0] for ladder in ladders.values()), key=lambda step: step.worth(held))
             ladder = ladders[step.service]
-            if step.large - step.small <= left:
+            if step.saved > 0 and step.large - step.small <= left:
                 plan[step.service] = step.large
                 left -= step.large - step.small
                 del ladder[0]

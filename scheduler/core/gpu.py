@@ -45,12 +45,12 @@ class GpuNode(Domain):
     def decide(self, now: int, policy: Policy) -> list[Order]:
         """Do what the policy says. If it prefetches, say also which devices take a service in, for that and ahead."""
         self._spare = self._layout.spare() if policy.prefetches else {}
+        self._cold.clear()  # restored grants have their devices already
         orders = super().decide(now, policy)
-        cold, self._cold = self._cold, []
         if not policy.prefetches:
             return orders
         ahead = [] if self.queue else self._layout.hints()
-        return [*cold, *orders, *ahead]
+        return [*self._cold, *orders, *ahead]
 
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action has devices, and what they hold from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from scheduler.core.domain import GPU
 from scheduler.core.events import Action, NodeJoined
@@ -12,7 +12,7 @@ from scheduler.core.gpu import GpuNode
 from scheduler.core.layout import Layout
 from scheduler.core.pool import NodePool
 
-#: How many actions of each other node a node that has room looks at.
+#: How many actions of other nodes a node that has room looks at.
 LOOK_AT = 64
 
 
@@ -42,10 +42,8 @@ class GpuPool(NodePool[GpuNode]):
         """Yield who queues on another node and would do better on `node`; the caller moves each before the next."""
         if node.draining:
             return
-        for other in self.nodes.values():
-            rows = [] if other is node else list(islice(other.queue.actions, LOOK_AT))
-            for action in rows:
-                if node.spare_units < action.sizes[0]:
-                    continue
-                if node.could_run(action) and node.appeal(action) > other.appeal(action):
-                    yield action
+        queues = (((other, action) for action in other.queue) for other in self.nodes.values() if other is not node)
+        for other, action in list(islice(chain.from_iterable(queues), LOOK_AT)):
+            room = node.spare_units >= action.sizes[0] and node.could_run(action)
+            if room and node.appeal(action) > other.appeal(action):
+                yield action
