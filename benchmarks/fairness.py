@@ -13,8 +13,11 @@ from typing import Any
 import click
 
 from benchmarks.machine import machine
+from compose.simulate.cluster import Cluster
 from compose.simulate.machines import Costs
 from compose.simulate.policies import simulate
+from compose.simulate.work import Workload
+from compose.simulate.workloads.jobs import alone
 from compose.simulate.workloads.registry import find
 
 SEEDS = range(1, 4)
@@ -25,19 +28,20 @@ REACH = 1.3
 
 def slowdowns(policy: str) -> dict[str, float]:
     """Return how many times as long each job's actions take beside the other."""
+    source = find("two-jobs")
+    cluster = source.cluster(source.batch)
     ratios: dict[str, list[float]] = {job: [] for job in JOBS}
     for seed in SEEDS:
-        both = _acts(policy, "two-jobs", seed)
+        both = source.draw(source.name, source.batch, seed, 1.0)
+        beside = _acts(policy, cluster, both)
         for job in JOBS:
-            ratios[job].append(both[job] / _acts(policy, f"{job}-job", seed)[job])
+            ratios[job].append(beside[job] / _acts(policy, cluster, alone(both, job))[job])
     return {job: round(geometric_mean(rows), 2) for job, rows in ratios.items()}
 
 
-def _acts(policy: str, workload: str, seed: int) -> dict[str, float]:
+def _acts(policy: str, cluster: Cluster, batch: Workload) -> dict[str, float]:
     """Return the mean ACT of each job that is there, ms."""
-    source = find(workload)
-    drawn = source.draw(workload, source.batch, seed, 1.0)
-    rows = simulate(policy, source.cluster(source.batch), drawn, Costs(), seed).finished
+    rows = simulate(policy, cluster, batch, Costs()).finished
     acts = {job: [row.act for row in rows if row.task.startswith(job)] for job in JOBS}
     return {job: fmean(found) for job, found in acts.items() if found}
 

@@ -11,17 +11,19 @@ from compose.simulate.workloads import coding
 BASE = "coding-tight"
 #: One trajectory of so many is the light job's.
 LIGHT_SHARE = 8
-#: Name of the workload to the jobs in it; those with one show what the other one costs it.
-JOBS = {"two-jobs": ("heavy", "light"), "heavy-job": ("heavy",), "light-job": ("light",)}
 
 
 def draw(name: str, batch: int, seed: int, malleable_share: float) -> Workload:
-    """Draw a batch; "heavy-job" and "light-job" are what "two-jobs" has of either, with the same draws."""
+    """Draw a batch of both jobs, "heavy" and "light"."""
     light = max(1, batch // LIGHT_SHARE)
     drawn = coding.draw(BASE, batch, seed, malleable_share)
-    parts = {"light": drawn.plans[:light], "heavy": drawn.plans[light:]}
-    plans = tuple(_of_job(job, plan) for job in JOBS[name] for plan in parts[job])
-    return Workload(name, plans, pod=drawn.pod)
+    plans = [_of_job("heavy" if place >= light else "light", plan) for place, plan in enumerate(drawn.plans)]
+    return Workload(name, tuple(plans), pod=drawn.pod)
+
+
+def alone(both: Workload, job: str) -> Workload:
+    """Return what one of the jobs does, without the other."""
+    return replace(both, plans=tuple(plan for plan in both.plans if plan.job == job))
 
 
 def _of_job(job: str, plan: Plan) -> Plan:

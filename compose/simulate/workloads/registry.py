@@ -42,7 +42,7 @@ def sources() -> dict[str, Source]:
     ):
         found.append(Source(name, tables.about, tables.batch, tables.cluster, draw))
     base = coding.parameters().variants[jobs.BASE]
-    found += [Source(name, coding.parameters().about, base.batch, base.cluster, jobs.draw) for name in jobs.JOBS]
+    found.append(Source("two-jobs", coding.parameters().about, base.batch, base.cluster, jobs.draw))
     found.append(Source("swe", sessions.parameters().about, swe.LIVE * swe.ROUNDS, swe.cluster, swe.draw))
     return {source.name: source for source in found}
 
