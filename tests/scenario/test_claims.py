@@ -82,7 +82,8 @@ def test_a_shared_pool_needs_fewer_gpus_than_dedicated_ones() -> None:
 
 def test_a_light_job_is_hardly_slower_beside_a_heavy_one() -> None:
     source = find("two-jobs")
-    beside, by_itself = [], []
+    beside: list[int] = []
+    by_itself: list[int] = []
     for seed in SEEDS:
         both = source.draw("two-jobs", 256, seed, 1.0)
         for batch, rows in ((both, beside), (alone(both, "light"), by_itself)):
