@@ -23,6 +23,7 @@ BENCHMARKS = {
     "fidelity": "cores that an action really gets, against a limit by quota alone",
     "sandboxes": "a hundred live sandboxes: memory, creation rate, overhead in any of them",
     "qos": "a latency-sensitive action beside best-effort load",
+    "fairness": "how much slower a light RL job is beside a heavy one, policy live, simulated",
     "simulate": "actions that the simulator gets through per CPU second, policy paper, 15 nodes of 256 cores",
 }
 #: What every result has; `holds` decides the exit code.

@@ -12,6 +12,7 @@ from scheduler.core.events import (
     Decision,
     Grant,
     OpenSandbox,
+    PageIn,
     RefuseSandbox,
     Reject,
     Released,
@@ -49,6 +50,10 @@ async def _one(books: Books, decision: Decision, start_lease: float) -> None:
         case Resize():
             if (entry := books.entries.by_action.get(decision.action)) is not None:
                 order_resize(books, entry, decision.units)
+        case PageIn():
+            if decision.node in books.nodes.alive:
+                order = wire.PageIn(service=decision.service, devices=decision.devices)
+                books.batch.order(decision.node, order)
         case Reject():
             await _reject(books, decision)
         case OpenSandbox():

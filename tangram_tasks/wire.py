@@ -171,6 +171,14 @@ class ResizeAction(_Message):
     turn: int = 0
 
 
+class PageIn(_Message):
+    """Scheduler to node: bring a service onto these devices if nobody uses them; a hint, not answered."""
+
+    op: Literal["page_in"] = "page_in"
+    service: str
+    devices: tuple[int, ...]
+
+
 class DrainNode(_Message):
     """To a node: take nothing new, finish what is there, then leave."""
 
@@ -186,7 +194,7 @@ class KeepWarm(_Message):
     count: int = Field(ge=0)
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | DrainNode | KeepWarm
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | PageIn | DrainNode | KeepWarm
 
 
 class SandboxState(_Report):

@@ -56,6 +56,10 @@ class DeviceClaims:
                     self._holders[index] = None
                 self._changed.notify_all()
 
+    def idle(self, index: int) -> bool:
+        """Whether nobody holds a device at this moment."""
+        return self._holders[index] is None
+
     def recheck(self) -> None:
         """Let everybody who waits run its check."""
         with self._changed:

@@ -148,6 +148,23 @@ class GpuNode:
             return
         self._slots.free()
 
+    def page_in(self, service: str, devices: Sequence[int]) -> None:
+        """Bring a service onto devices that nobody uses, ahead of need. What is not possible now is left out.
+
+        Args:
+            service: what to page in.
+            devices: by index.
+        """
+        for index in devices:
+            if service not in self._slots.services or index >= len(self._slots.devices) or not self._claims.idle(index):
+                continue
+            pager = self._slots.devices[index].pager
+            try:
+                with pager.pin(service, action="page-in hint", deadline=time.monotonic()):
+                    pass
+            except ServiceUnavailable as error:
+                logger.info("GPU node %s leaves out a page-in hint: %s", self.node, error)
+
     def _open(self, service: str, action: str, units: int, deadline: float) -> ServiceLease:
         with self._lock:
             if self._stopped:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.resources import GPU
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, PageIn, QuotaRecord
 from workers.gpu_node import GpuNode
 from workers.node import Applied, Usage
 
@@ -63,7 +63,9 @@ class GpuWorker:
         return self._node.cancel(action)
 
     def obey(self, order: NodeOrder) -> None:
-        """GPU nodes have no sandboxes."""
+        """Carry out a page-in hint; GPU nodes have no sandboxes."""
+        if isinstance(order, PageIn):
+            self._node.page_in(order.service, order.devices)
 
     def units_of(self, action: str, grant: str) -> int:
         """See Node: it does not count them."""

@@ -41,7 +41,7 @@ Examples:
 @click.option("--policies", default="", callback=_names, help="Comma separated (default: paper).")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Draws of each batch.")
 @click.option("--malleable", type=click.IntRange(0, 100), default=100, show_default=True, help="% of elastic actions.")
-@click.option("--cluster", "file", type=_FILE, help="Machines, in TOML.")
+@click.option("--cluster", "file", type=_FILE, help="Machines, in TOML or YAML.")
 @click.option("--nodes", type=click.IntRange(1), help="CPU nodes.")
 @click.option("--cores", type=click.IntRange(1), help="Cores of each.")
 @click.option("--gpu-nodes", type=click.IntRange(1), help="GPU nodes.")

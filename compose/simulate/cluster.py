@@ -62,7 +62,7 @@ class Provider(_Model):
 
 
 class Cluster(_Model):
-    """What there is to share out; also the form of a cluster file in TOML.
+    """What there is to share out; also the form of a cluster file in TOML or YAML.
 
     Args:
         cpu: groups of CPU nodes.

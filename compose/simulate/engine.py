@@ -20,6 +20,7 @@ from scheduler.core.events import (
     Event,
     Grant,
     OpenSandbox,
+    PageIn,
     RefuseSandbox,
     Reject,
     Released,
@@ -111,6 +112,8 @@ class Engine:
                     self._grant(decision)
                 case Resize():
                     self._resize(decision)
+                case PageIn():
+                    self._machines.page_in(decision)
                 case OpenSandbox():
                     self._opened[decision.trajectory] = now
                     self._agenda.at(now + self._costs.sandbox, self._ready, decision.trajectory)
@@ -172,6 +175,7 @@ class Engine:
             durations=work.durations,
             trajectory=plan.id if plan.memory is not None and work.key == CPU else None,
             malleable=work.malleable,
+            job=plan.job,
             light=work.light,
             service=work.service,
         )

@@ -13,6 +13,7 @@ from compose.simulate.execution import Execution
 from compose.simulate.provider import ProviderModel
 from compose.simulate.work import Workload
 from scheduler.core.domain import API_PREFIX, GPU
+from scheduler.core.events import PageIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Machines:
         """Carry out a grant."""
         key = execution.work.key
         if key == GPU:
-            restore = self._devices[execution.node].start(execution)
+            restore = self._devices[execution.node].start(self._agenda.now, execution)
             if restore is not None:
                 self._begin(execution, self._costs.gpu + restore)
         elif key in self._providers:
@@ -87,6 +88,10 @@ class Machines:
         """Let a running action go on with other units."""
         end = execution.resize(self._agenda.now, units)
         self._agenda.at(end, self._end, (execution, execution.version))
+
+    def page_in(self, hint: PageIn) -> None:
+        """Carry out a hint."""
+        self._devices[hint.node].page_in(self._agenda.now, hint.service, hint.devices)
 
     def _begin(self, execution: Execution, overhead: int) -> None:
         end = execution.begin(self._agenda.now + overhead)

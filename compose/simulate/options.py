@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from compose.simulate.cluster import Cluster, CpuNodes, GpuNodes
 from compose.simulate.comparison import Comparison
@@ -26,7 +29,7 @@ class Machinery:
     """The machines that were asked for; None leaves what the workload suggests.
 
     Args:
-        file: a cluster file in TOML.
+        file: a cluster file in TOML or YAML.
         nodes: CPU nodes.
         cores: of each.
         gpu_nodes: GPU nodes.
@@ -47,7 +50,7 @@ class Machinery:
         """
         if self.file is not None and any((self.nodes, self.cores, self.gpu_nodes, self.gpus)):
             raise ConfigurationError(f"{self.file} says which machines there are: leave out --nodes, --cores and so on")
-        base = suggested if self.file is None else validated(Cluster, read_toml(self.file))
+        base = suggested if self.file is None else validated(Cluster, _read(self.file))
         cpu = _changed(base.cpu[0].model_dump() if base.cpu else {}, {"count": self.nodes, "cores": self.cores})
         gpu = _changed(base.gpu[0].model_dump() if base.gpu else {}, {"count": self.gpu_nodes, "gpus": self.gpus})
         changes = {"cpu": cpu and (validated(CpuNodes, cpu),), "gpu": gpu and (validated(GpuNodes, gpu),)}
@@ -102,6 +105,18 @@ def parse_seconds(text: str) -> float:
     if match is None or not float(match[1]):
         raise ConfigurationError(f"{text!r} is no length of time above 0: write for example 400s, 2.5s or 150ms")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if file.suffix not in (".yaml", ".yml"):
+        return read_toml(file)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"cannot read {file}: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise ConfigurationError(f"{file} is no cluster file: it needs the sections cpu, gpu or providers")
+    return content
 
 
 def _changed(base: Mapping[str, int], asked: Mapping[str, int | None]) -> dict[str, int]:

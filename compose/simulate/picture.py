@@ -31,11 +31,7 @@ def load_picture(title: str, key: str, outcomes: Mapping[str, Outcome]) -> str:
     for place, (name, bins) in enumerate(binned.items()):
         bottom = _TOP + place * (_ROW + _GAP) + _ROW
         body += _row(name, bottom, bins, outcomes[name].capacity[key], longest)
-        end = _LEFT + round((_WIDTH - _LEFT - _RIGHT) * outcomes[name].step / span)
-        body.append(
-            f'<line x1="{end}" y1="{bottom - _ROW}" x2="{end}" y2="{bottom}" stroke="#888" stroke-dasharray="3"/>'
-        )
-        body.append(_text(end + 4, bottom - _ROW + 10, f"{outcomes[name].step / 1000:.0f} s", size=10))
+        body += _end(bottom, outcomes[name].step, span)
     height = _TOP + len(binned) * (_ROW + _GAP) + 8
     lines = "\n".join(body)
     return (

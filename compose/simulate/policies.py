@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil
 
 from compose.simulate.cluster import Cluster, GpuNodes
 from compose.simulate.direct import DirectCalls
@@ -23,23 +23,26 @@ DEPTH = 16
 
 
 def check(policy: str) -> None:
-    """Raise ConfigurationError unless the name is "static", "static:CORES", "direct", or a policy of the core."""
-    kind, _, size = policy.partition(":")
-    if kind == "static" and (not size or (size.isdigit() and int(size) > 0)):
+    """Raise ConfigurationError unless the name is "static", "direct" or a policy of the core; see `simulate`."""
+    kind, *sizes = policy.split(":")
+    if kind == "static" and len(sizes) <= 2 and all(size.isdigit() and int(size) > 0 for size in sizes):
         return
     if policy == "direct":
         return
     try:
         make_policy(policy, DEPTH)
     except ValueError as error:
-        raise ConfigurationError(f"{error}; the simulator also has static, static:CORES and direct") from None
+        raise ConfigurationError(
+            f"{error}; the simulator also has static, static:CORES, static:CORES:GPUS and direct"
+        ) from None
 
 
 def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, seed: int = 0) -> Outcome:
     """Run one batch.
 
     Args:
-        policy: "static" or "static:CORES": a pod per trajectory, dedicated devices per service, ungated API calls;
+        policy: "static", "static:CORES" or "static:CORES:GPUS": a pod per trajectory, dedicated devices per service
+            (as many as it needs, if that is more), ungated API calls;
             "direct": ungated API calls, "paper" for the rest; any other: the core's policy of that name on CPUs and
             GPUs, but "live" means "residency" on GPUs.
         cluster: the machines; "static" gets as many GPU nodes as its dedicated devices need.
@@ -52,29 +55,42 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
         Infeasible: the batch does not fit the cluster.
     """
     check(policy)
-    kind, _, size = policy.partition(":")
+    kind, *sizes = policy.split(":")
     if kind == "static":
-        return _static(cluster, workload, replace(costs, cpu=0), seed, int(size) if size else workload.pod)
+        pod, group, *_ = [*map(int, sizes), *(workload.pod, workload.static_gpus)[len(sizes) :]]
+        return _static(cluster, workload, replace(costs, cpu=0), seed, pod, group)
     name = "paper" if kind == "direct" else policy
     core = Admission(name, DEPTH, gpu_policy="residency" if name == "live" else name, instant_resize=True)
     scheduler: Scheduler = DirectCalls(core) if kind == "direct" else core
     return Engine(scheduler, cluster, workload, costs, seed=seed).run()
 
 
-def _static(cluster: Cluster, workload: Workload, costs: Costs, seed: int, pod: int) -> Outcome:
-    group, services = workload.static_gpus, len(workload.restores)
-    there = sum(gpus // group for gpus in cluster.devices().values())
-    replicas = max(1, there // services) if services else 0
-    if there < replicas * services:
-        per_node = cluster.gpu[0].gpus // group if cluster.gpu else 0
-        if per_node == 0:
-            raise Infeasible(f"no GPU node has the {group} devices that a static deployment dedicates to a service")
-        cluster = cluster.model_copy(
-            update={"gpu": (GpuNodes(count=ceil(services / per_node), gpus=cluster.gpu[0].gpus),)}
-        )
-    scheduler = DirectCalls(StaticScheduler(pod, group, replicas))
+def _static(cluster: Cluster, workload: Workload, costs: Costs, seed: int, pod: int, group: int) -> Outcome:
+    groups = {service: max(group, least) for service, least in workload.least_gpus().items()}
+    dedicated = sum(groups.values())
+    replicas = max(1, sum(cluster.devices().values()) // dedicated) if dedicated else 0
+    if dedicated and replicas == 1:
+        cluster = cluster.model_copy(update={"gpu": (_enough(cluster, groups),)})
+    scheduler = DirectCalls(StaticScheduler(pod, groups, replicas))
     outcome = Engine(scheduler, cluster, workload, costs, seed=seed, pod=pod).run()
-    if services:
-        outcome.capacity = {**outcome.capacity, GPU: group * services * replicas}
+    if dedicated:
+        outcome.capacity = {**outcome.capacity, GPU: dedicated * replicas}
         outcome.reserved[GPU] = outcome.capacity[GPU] * outcome.step
     return outcome
+
+
+def _enough(cluster: Cluster, groups: Mapping[str, int]) -> GpuNodes:
+    """Return as many nodes like the cluster's as the widest-first filling of one after the other takes."""
+    gpus = max(cluster.devices().values(), default=0)
+    left, nodes = sorted(groups.values(), reverse=True), 0
+    if not left or left[0] > gpus:
+        raise Infeasible(f"no GPU node has the {max(left)} devices that a static deployment dedicates to a service")
+    while left:
+        room, waiting = gpus, []
+        for group in left:
+            if group <= room:
+                room -= group
+            else:
+                waiting.append(group)
+        left, nodes = waiting, nodes + 1
+    return GpuNodes(count=nodes, gpus=gpus)

@@ -7,6 +7,7 @@ service has devices of its own. Nothing is shared, nothing is sized.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.core.domain import CPU, MEMORY
@@ -67,16 +68,15 @@ class StaticScheduler:
 
     Args:
         pod: cores of every trajectory.
-        group: devices of every replica of a service.
+        groups: devices of a replica, by service.
         replicas: of every service.
     """
 
-    def __init__(self, pod: int, group: int, replicas: int) -> None:
+    def __init__(self, pod: int, groups: Mapping[str, int], replicas: int) -> None:
         self._pod = pod
-        self._group = group
+        self._groups = groups
         self._replicas = replicas
         self._free: dict[str, Counter[str]] = {}
-        self._devices: deque[str] = deque()
         self._pods: dict[str, Slot] = {}
         self._unplaced: deque[str] = deque()
         self._services: dict[str, list[Slot]] = {}
@@ -109,14 +109,18 @@ class StaticScheduler:
 
     def _join(self, event: NodeJoined) -> list[Decision]:
         if event.kind == "gpu":
-            self._devices += [event.node] * (event.capacity["gpu"] // self._group)
-            for service in event.services:
-                slots = self._services.setdefault(service, [])
-                while len(slots) < self._replicas and self._devices:
-                    slots.append(Slot(self._devices.popleft(), self._group))
+            self._dedicate(event.node, event.capacity["gpu"])
             return []
         self._free[event.node] = Counter(event.capacity)
         return self._place()
+
+    def _dedicate(self, node: str, devices: int) -> None:
+        """Give the devices of a node to services that lack replicas, the widest first."""
+        for service in sorted(self._groups, key=lambda name: -self._groups[name]):
+            slots, group = self._services.setdefault(service, []), self._groups[service]
+            while len(slots) < self._replicas and devices >= group:
+                slots.append(Slot(node, group))
+                devices -= group
 
     def _place(self) -> list[Decision]:
         placed: list[Decision] = []
@@ -141,7 +145,7 @@ class StaticScheduler:
         if action.trajectory is not None:
             slots = [self._pods[action.trajectory]]
         slot = min(slots, key=lambda slot: len(slot.queue) + len(slot.running), default=None)
-        reserved = self._pod if action.key == CPU else self._group
+        reserved = self._pod if action.key == CPU else self._groups.get(action.service or "", 0)
         if slot is None or action.sizes[0] > reserved:
             why = f"action {action.id} needs {action.sizes[0]} {action.key}, and its static reservation has"
             return [Reject(action.id, "infeasible", f"{why} {0 if slot is None else reserved}: reserve more")]

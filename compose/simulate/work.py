@@ -50,12 +50,14 @@ class Plan:
         turns: in order.
         start: ms after the batch began.
         memory: MiB of its sandbox; None if it has none.
+        job: the RL job it belongs to.
     """
 
     id: str
     turns: tuple[Turn, ...]
     start: int = 0
     memory: int | None = None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,12 @@ class Workload:
     def actions(self) -> int:
         """How many actions it has."""
         return sum(len(turn.actions) for plan in self.plans for turn in plan.turns)
+
+    def least_gpus(self) -> dict[str, int]:
+        """Return the fewest devices that each service can run on."""
+        works = (work for plan in self.plans for turn in plan.turns for work in turn.actions)
+        asked = {work.service: work.sizes[0] for work in works if work.service is not None}
+        return {service: asked.get(service, 1) for service in self.restores}
 
 
 def ms(seconds: float) -> int:

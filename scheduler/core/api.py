@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from scheduler.core.bucket import TokenBucket
-from scheduler.core.domain import Domain
-from scheduler.core.events import Action, Grant, Quota, Resize
+from scheduler.core.domain import Domain, Order
+from scheduler.core.events import Action, Quota
 from scheduler.core.policy import Policy
 
 
@@ -97,7 +97,7 @@ class ApiProvider(Domain):
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None
 
-    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
+    def decide(self, now: int, policy: Policy) -> list[Order]:
         """Start what the policy says at `now` ms, and note when tokens will next matter."""
         orders = super().decide(now, policy)
         self._wake = self._next_refill(now)

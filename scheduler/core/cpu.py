@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.core.delivery import Delivery
-from scheduler.core.domain import CPU, MEMORY, Domain, in_words
-from scheduler.core.events import Action, Grant, Resize
+from scheduler.core.domain import CPU, MEMORY, Domain, Order, in_words
+from scheduler.core.events import Action
 from scheduler.core.light import LightLane
 from scheduler.core.policy import Policy
 
@@ -63,7 +63,7 @@ class CpuNode(Domain):
         super().release(action)
         self.lane.running.discard(action)
 
-    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
+    def decide(self, now: int, policy: Policy) -> list[Order]:
         """Start light actions while there are slots, then do what the policy says."""
         for action in self.lane.queue.actions[: max(0, self.lane.free)]:
             if action.demand.get(MEMORY, 0) > self.free_memory:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from scheduler.core.completion import Running, gains
 from scheduler.core.delivery import Delivery
-from scheduler.core.events import Action, Grant, Resize
+from scheduler.core.events import Action, Grant, PageIn, Resize
 from scheduler.core.fcfs import FcfsQueue, order
 from scheduler.core.policy import Policy
 
@@ -22,6 +22,7 @@ MEMORY = "memory"
 API_PREFIX = "api:"
 
 Amounts = dict[str, int]
+Order = Grant | Resize | PageIn
 
 
 def in_words(amounts: Mapping[str, int]) -> str:
@@ -86,6 +87,10 @@ class Domain:
     def spare_units(self) -> int:
         """Units nobody holds, net of the minimum demand of everybody who waits here. May be negative."""
         return self.capacity[self.key] - self.used[self.key] - self.queued_units
+
+    def appeal(self, action: Action) -> tuple[int, int]:
+        """Return how well an action that could run here would be placed; higher is better."""
+        return (0, self.spare_units)
 
     def resize(self, capacity: Mapping[str, int]) -> None:
         """Take over a new capacity of the same dimensions. Who holds units keeps them."""
@@ -168,7 +173,7 @@ class Domain:
         """Return idle units by the service that they hold ready."""
         return {}
 
-    def decide(self, now: int, policy: Policy) -> list[Grant | Resize]:
+    def decide(self, now: int, policy: Policy) -> list[Order]:
         """Do what the policy says at `now` ms. Returns what the node can carry out now: shrinks first.
 
         Raises:
@@ -176,7 +181,7 @@ class Domain:
         """
         if self._stale(now):
             self._apply(now, policy)
-        return self.delivery.ready(self.capacity[self.key])
+        return [*self.delivery.ready(self.capacity[self.key])]
 
     def _apply(self, now: int, policy: Policy) -> None:
         running, queue = self.running.values(), self.queue.actions

@@ -254,6 +254,21 @@ class CloseSandbox:
 
 
 @dataclass(frozen=True, slots=True)
+class PageIn:
+    """Bring a service onto these devices if nobody uses them now. A hint: nothing waits for it or is told of it.
+
+    Args:
+        node: of the devices.
+        service: one that the node holds.
+        devices: by index.
+    """
+
+    node: str
+    service: str
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RefuseSandbox:
     """No node can ever hold this trajectory's memory."""
 
@@ -261,4 +276,4 @@ class RefuseSandbox:
     detail: str
 
 
-Decision = Grant | Resize | Reject | OpenSandbox | CloseSandbox | RefuseSandbox
+Decision = Grant | Resize | PageIn | Reject | OpenSandbox | CloseSandbox | RefuseSandbox

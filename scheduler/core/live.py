@@ -41,6 +41,7 @@ class LivePolicy:
     depth: int = 16
     weights: Mapping[str, int] = field(default_factory=lambda: EQUAL)
     spacing: int = SPACING
+    prefetches = False
 
     def decide(
         self,

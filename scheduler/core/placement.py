@@ -9,9 +9,10 @@ from itertools import chain
 
 from scheduler.core.api_pool import ApiPool
 from scheduler.core.cpu import CpuNode
-from scheduler.core.domain import CPU, GPU, MEMORY, Domain
+from scheduler.core.domain import CPU, MEMORY, Domain
 from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
 from scheduler.core.gpu import GpuNode
+from scheduler.core.gpu_pool import GpuPool
 from scheduler.core.pool import NodePool, Pool, foreign, kind_of
 from scheduler.core.trajectories import Trajectories, Trajectory
 from scheduler.core.waiting import Waiter, WaitingRoom
@@ -26,7 +27,7 @@ class Placement:
 
     def __init__(self, instant_resize: bool = False) -> None:
         self.cpu = NodePool(CPU, (CPU, MEMORY), partial(CpuNode, instant_resize=instant_resize))
-        self.gpu = NodePool(GPU, (GPU,), GpuNode)
+        self.gpu = GpuPool()
         self.api = ApiPool()
         self._pools: dict[str, Pool] = {"cpu": self.cpu, "gpu": self.gpu, "api": self.api}
         self.trajectories = Trajectories(self.cpu)
@@ -69,6 +70,9 @@ class Placement:
         domain = self.grants.pop(action, None)
         if domain is not None:
             domain.release(action)
+            if isinstance(domain, GpuNode):
+                for other in self.gpu.better_off(domain):
+                    self.room.waiter(other.id).move(domain)
 
     def resized(self, event: Resized) -> None:
         """Take in what an action holds now. One that holds nothing is ignored."""

@@ -17,7 +17,14 @@ from scheduler.core.wait_or_start import WaitOrStartPolicy
 
 
 class Policy(Protocol):
-    """Decides which waiting actions of one domain start now, with how many units, and who runs on with other units."""
+    """Decides which waiting actions of one domain start now, with how many units, and who runs on with other units.
+
+    With `prefetches`, idle GPUs take in what was asked for lately.
+    """
+
+    @property
+    def prefetches(self) -> bool:
+        """Whether services are brought onto idle devices before anybody asks for them there."""
 
     def decide(
         self,

@@ -109,9 +109,9 @@ class NodePool(Generic[D]):
         )
 
     def route(self, action: Action) -> D | None:
-        """Return the node with most free units net of what already waits there, of those that could hold the action."""
+        """Return the node that suits the action best, of those that could hold it; see `Domain.appeal`."""
         able = (node for node in self.nodes.values() if not node.draining and node.could_run(action))
-        return max(able, key=lambda node: node.spare_units, default=None)
+        return max(able, key=lambda node: node.appeal(action), default=None)
 
     def _without_service(self, action: Action) -> str | None:
         if not self.nodes or action.service is None:

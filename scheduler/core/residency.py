@@ -1,9 +1,10 @@
 """Policy "residency": for GPU nodes, where starting a service that is not on a device costs a restore.
 
-Each action gets its smallest size: elasticity costs restores. Actions whose service is warm on idle units go first;
-one that needs a restore is served as if it had arrived `AGING` later, so that what waits for one service runs
-together before the next page-in, and nobody starves. An action also waits for a busy unit that holds its service and
-is expected back sooner than a restore would pay.
+An action grows beyond its smallest size only onto idle units that hold its service already, and only while nobody else
+waits: anything else would cost a restore. Actions whose service is warm on idle units go first; one that needs a
+restore is served as if it had arrived `AGING` later, so that what waits for one service runs together before the
+next page-in, and nobody starves. An action also waits for a busy unit that holds its service and is expected back
+sooner than a restore would pay. Beside that, idle units take in what was asked for lately (`scheduler.core.layout`).
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from scheduler.core.rigid import NOTHING
 AGING = 2_000
 #: Half of a typical restore, ms: a busy warm unit that comes back sooner is worth waiting for.
 HALF_RESTORE = 500
+#: An action that lacks units may be passed by smaller ones until it has waited so long, ms.
+PATIENCE = 4_000
 #: How many waiting actions one decision looks at.
 LOOK_AT = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class ResidencyPolicy:
-    """Warm services first, at the smallest size.
+    """Warm services first, on what is warm already.
 
     Args:
         aging: ms.
         half_restore: ms.
+        patience: ms.
     """
 
     aging: int = AGING
     half_restore: int = HALF_RESTORE
+    patience: int = PATIENCE
+    prefetches = True
 
     def decide(
         self,
@@ -51,14 +57,18 @@ class ResidencyPolicy:
         for action in sorted(looked, key=lambda one: self._due(one, idle)):
             need, service = action.sizes[0], action.service
             if any(amount > left.get(name, 0) for name, amount in action.demand.items()):
-                break
+                if now - action.arrival > self.patience:
+                    break
+                continue
             if service is not None:
                 fresh = now - action.arrival < self.aging
                 if idle.get(service, 0) < need <= returning.get(service, 0) and fresh:
                     returning[service] -= need
                     continue
+                if len(looked) == 1:
+                    need = _grown(action, min(idle.get(service, 0), left[action.key]))
                 idle[service] = max(0, idle.get(service, 0) - need)
-            for name, amount in action.demand.items():
+            for name, amount in {**action.demand, action.key: need}.items():
                 left[name] -= amount
             started.append((action, need))
         return started
@@ -85,3 +95,8 @@ class ResidencyPolicy:
             if hold.action is not None and hold.action.service and now < hold.end <= now + self.half_restore:
                 units[hold.action.service] = units.get(hold.action.service, 0) + hold.units[hold.action.key]
         return units
+
+
+def _grown(action: Action, warm: int) -> int:
+    """Return the largest size that `warm` units allow, and the smallest if none does."""
+    return max((size for size in action.sizes if size <= warm), default=action.sizes[0])

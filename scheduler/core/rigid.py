@@ -20,6 +20,7 @@ class RigidPolicy:
     """Base of policies whose decisions change only when something happens."""
 
     __slots__ = ()
+    prefetches = False
 
     def look(
         self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]

@@ -71,6 +71,10 @@ class WaitingRoom:
             if not self._of[trajectory]:
                 del self._of[trajectory]
 
+    def waiter(self, action: str) -> Waiter:
+        """Return who waits under that id. Raises KeyError if nobody does."""
+        return self._waiters[action]
+
     def of(self, trajectory: str) -> list[Waiter]:
         """Return who waits for a trajectory's sandbox or in its node's queue, first to be served first."""
         return _in_order(self._waiters[action] for action in self._of.get(trajectory, ()))

@@ -19,8 +19,10 @@ from tangram_tasks.errors import (
     InvalidAction,
     ServiceUnavailable,
 )
+from tangram_tasks.wire import PageIn
 from workers.device_ops import CpuOps
 from workers.gpu_node import GpuNode
+from workers.gpu_worker import GpuWorker
 from workers.replica import Replica
 
 pytestmark = NEEDS_TORCH
@@ -279,3 +281,18 @@ def test_stopping_cancels_what_still_runs(start: StartNode) -> None:
         node.stop(grace=0.0)
         with pytest.raises(ActionCancelled):
             lease.call("score", NUMBERS)
+
+
+def test_a_hint_pages_in_ahead_and_takes_nothing_from_who_computes(start: StartNode) -> None:
+    node = start(SMALL, LARGE, devices=2)
+    worker = GpuWorker("gpu-1", node)
+    worker.obey(PageIn(service="small", devices=(0, 1)))
+    assert node.stats()["resident.small"] == 2
+    with node.lease(service="small", action="a1", units=1, deadline=time.monotonic() + 30) as lease:
+        assert lease.usage.page_ins == 0
+        worker.obey(PageIn(service="large", devices=(0, 1, 7)))
+        assert node.stats()["resident.large"] == 1, "one device is in use, and there is no eighth"
+        assert lease.call("score", NUMBERS)
+    node.stop()
+    worker.obey(PageIn(service="small", devices=(0,)))
+    assert node.stats()["page_ins"] == 3

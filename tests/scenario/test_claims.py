@@ -11,6 +11,7 @@ from compose.simulate.cluster import Cluster, Provider
 from compose.simulate.machines import Costs
 from compose.simulate.outcome import Outcome
 from compose.simulate.policies import simulate
+from compose.simulate.workloads.jobs import alone
 from compose.simulate.workloads.registry import find
 
 SEEDS = (1, 2, 3)
@@ -68,6 +69,8 @@ def test_elastic_sizes_beat_the_smallest_size() -> None:
 def test_residency_first_beats_first_come_first_served_on_gpus() -> None:
     paper, residency = (runs("mopd", 3072, name) for name in ("paper", "residency"))
     assert act(residency) < 0.75 * act(paper)
+    smaller_paper, smaller = (runs("mopd", 1024, name) for name in ("paper", "residency"))
+    assert act(smaller) < 0.8 * act(smaller_paper)
     assert sum(outcome.page_ins for outcome in residency) < sum(outcome.page_ins for outcome in paper)
 
 
@@ -75,6 +78,28 @@ def test_a_shared_pool_needs_fewer_gpus_than_dedicated_ones() -> None:
     static, residency = (runs("mopd", 512, name) for name in ("static", "residency"))
     assert residency[0].capacity["gpu"] < 0.5 * static[0].capacity["gpu"]
     assert step(residency) <= 1.01 * step(static)
+
+
+def test_a_light_job_is_hardly_slower_beside_a_heavy_one() -> None:
+    source = find("two-jobs")
+    beside: list[int] = []
+    by_itself: list[int] = []
+    for seed in SEEDS:
+        both = source.draw("two-jobs", 256, seed, 1.0)
+        for batch, rows in ((both, beside), (alone(both, "light"), by_itself)):
+            finished = simulate("live", source.cluster(256), batch, Costs()).finished
+            rows += [row.act for row in finished if row.task.startswith("light")]
+    assert len(beside) == len(by_itself) > 0
+    assert fmean(beside) < 1.3 * fmean(by_itself)
+
+
+def test_a_static_service_gets_the_devices_it_needs_at_least() -> None:
+    drawn = find("mopd").draw("mopd", 64, 1, 1.0)
+    found = {
+        group: simulate(f"static:1:{group}", find("mopd").cluster(64), drawn, Costs()).capacity["gpu"]
+        for group in (1, 2, 4)
+    }
+    assert found == {1: 18, 2: 22, 4: 36}
 
 
 def test_a_central_quota_spares_429s_and_the_long_tail() -> None:

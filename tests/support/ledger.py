@@ -13,6 +13,7 @@ from scheduler.core.events import (
     Decision,
     Grant,
     OpenSandbox,
+    PageIn,
     RefuseSandbox,
     Reject,
     Resize,
@@ -131,6 +132,9 @@ class Ledger:
                     self._reject(decision)
                 case Resize():
                     self._resize(decision)
+                case PageIn():
+                    assert decision.service in self.services[decision.node]
+                    assert max(decision.devices) < self.capacity[decision.node]["gpu"]
                 case OpenSandbox():
                     self._open(decision)
                 case CloseSandbox():

@@ -87,3 +87,10 @@ def test_a_waiting_action_can_be_told_to_stop() -> None:
         with pytest.raises(ActionCancelled):
             answer.result(10)
         assert not claims.wait_idle(NOW)
+
+
+def test_whether_a_device_is_idle() -> None:
+    claims = _claims(2)
+    with _claim(claims, "a", ranks=(0, 1)):
+        assert [claims.idle(index) for index in range(2)] == [False, True]
+    assert claims.idle(0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core.events import Action, NodeJoined, Tick
-from scheduler.core.residency import AGING
+from scheduler.core.events import Action, Decision, NodeJoined, PageIn, Tick
+from scheduler.core.residency import AGING, PATIENCE
 from scheduler.core.warmth import Warmth
 from tests.support.core import Driver, action, grants, rejects
 
@@ -13,6 +13,15 @@ def gpu(
 ) -> Action:
     durations = [duration] * len(sizes)
     return action(name, key="gpu", sizes=sizes, durations=durations, service=service, arrival=arrival)
+
+
+def scaled(name: str) -> Action:
+    """Return an action that is twice as fast on twice the devices."""
+    return action(name, key="gpu", sizes=(1, 2, 4), durations=[4000, 2000, 1000], service="judge")
+
+
+def page_ins(decisions: list[Decision]) -> list[PageIn]:
+    return [row for row in decisions if isinstance(row, PageIn)]
 
 
 def test_an_action_goes_only_to_a_node_that_holds_its_service() -> None:
@@ -84,10 +93,80 @@ def test_it_stops_waiting_when_that_device_is_late() -> None:
     assert grants(driver.feed(Tick(300))) == {"a2": ("g1", 1)}
 
 
-def test_everybody_gets_the_smallest_size() -> None:
+def test_who_finds_nothing_warm_gets_the_smallest_size() -> None:
     driver = Driver()
     driver.gpu_node("g1", 8, "judge")
     assert grants(driver.submit(gpu("a1", "judge", sizes=(1, 2, 4)))) == {"a1": ("g1", 1)}
+
+
+def test_an_action_grows_onto_warm_devices_unless_others_wait() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge")
+    driver.submit(scaled("a1"))
+    driver.release("a1")  # the idle devices have taken the service in meanwhile
+    assert grants(driver.submit(scaled("a2"))) == {"a2": ("g1", 4)}
+    driver.submit(scaled("a3"), scaled("a4"))
+    assert grants(driver.release("a2")) == {"a3": ("g1", 1), "a4": ("g1", 1)}
+
+
+def test_hints_tell_idle_devices_to_take_in_what_was_asked_for() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge", "teacher")
+    first = driver.submit(scaled("a1"))
+    assert first[0] == PageIn("g1", "judge", (0,)), "the scheduler says where a cold service goes, before the grant"
+    assert [hint for hint in first if isinstance(hint, PageIn)][1:] == [PageIn("g1", "judge", (1, 2, 3))]
+    assert page_ins(driver.release("a1")) == [], "nothing is missing"
+
+
+def test_a_hint_never_takes_what_is_wanted_or_in_use() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge", "teacher")
+    driver.submit(gpu("a1", "teacher"))
+    assert page_ins(driver.submit(scaled("a2")))[-1].devices == (2, 3), "a pair that nobody needs"
+    assert page_ins(driver.release("a1")) == [], "the teacher's only device is wanted"
+
+
+def test_a_draining_node_gets_no_hints() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 1, "judge")
+    driver.gpu_node("g2", 4, "judge")
+    driver.feed(NodeJoined(0, "g2", "gpu", {"gpu": 4}, services=("judge",), draining=True))
+    assert {hint.node for hint in page_ins(driver.submit(scaled("a1")))} == {"g1"}
+
+
+def test_other_policies_give_no_hints() -> None:
+    driver = Driver(gpu_policy="paper")
+    driver.gpu_node("g1", 4, "judge")
+    assert page_ins(driver.submit(scaled("a1"))) == []
+
+
+def test_an_action_goes_where_its_service_is_and_not_where_most_is_free() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 2, "judge", "teacher")
+    driver.submit(gpu("a1", "judge"))
+    driver.release("a1")
+    driver.gpu_node("g2", 4, "judge", "teacher")
+    assert grants(driver.submit(gpu("a2", "judge"))) == {"a2": ("g1", 1)}
+
+
+def test_who_queues_elsewhere_moves_to_a_node_that_falls_free() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 1, "judge")
+    driver.gpu_node("g2", 1, "judge")
+    driver.submit(gpu("a1", "judge"), gpu("a2", "judge"), gpu("a3", "judge"))
+    [running] = [name for name, node in (("a1", "g1"), ("a2", "g2")) if node != driver.where("a3")]
+    assert set(grants(driver.release(running))) == {"a3"}
+    driver.core.validate()
+
+
+def test_small_actions_pass_one_that_lacks_devices_for_a_while() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 4, "judge", "teacher")
+    driver.submit(gpu("a1", "judge", sizes=(2,)))
+    assert driver.submit(gpu("a2", "teacher", sizes=(4,))) == []
+    assert grants(driver.submit(gpu("a3", "judge"))) == {"a3": ("g1", 1)}
+    driver.at = PATIENCE + 1
+    assert grants(driver.submit(gpu("a4", "judge", arrival=driver.at))) == {}
 
 
 def test_warmth_prefers_devices_that_hold_the_service_and_then_the_oldest() -> None:

@@ -93,6 +93,17 @@ def test_a_cluster_file(tmp_path: Path) -> None:
     assert "leave out --nodes" in refused.output
 
 
+def test_a_cluster_file_in_yaml(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("cpu:\n- {count: 2, cores: 16}\n- cores: 64\n")
+    assert document("--batch", "8", "--cluster", str(cluster))["runs"][0]["use"]["cpu"]["capacity"] == 96
+    for wrong, why in (("cpu: [", "cannot read"), ("16", "needs the sections"), ("cpu: [{gears: 2}]", "gears")):
+        cluster.write_text(wrong)
+        refused = simulate("--cluster", str(cluster))
+        assert refused.exit_code == 1
+        assert why in refused.output
+
+
 def test_replay(tmp_path: Path) -> None:
     file, source = tmp_path / "events.jsonl", find("coding")
     with open_record(file) as opened:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compose.simulate.cluster import Cluster
 from compose.simulate.work import Workload
-from compose.simulate.workloads import coding, deepsearch, mopd, sessions, swe
+from compose.simulate.workloads import coding, deepsearch, jobs, mopd, sessions, swe
 from tangram_tasks.errors import ConfigurationError
 
 
@@ -41,6 +41,8 @@ def sources() -> dict[str, Source]:
         ("deepsearch", deepsearch.parameters(), deepsearch.draw),
     ):
         found.append(Source(name, tables.about, tables.batch, tables.cluster, draw))
+    base = coding.parameters().variants[jobs.BASE]
+    found.append(Source("two-jobs", coding.parameters().about, base.batch, base.cluster, jobs.draw))
     found.append(Source("swe", sessions.parameters().about, swe.LIVE * swe.ROUNDS, swe.cluster, swe.draw))
     return {source.name: source for source in found}
 
