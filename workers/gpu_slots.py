@@ -16,7 +16,7 @@ from workers.arena import aligned
 from workers.device_ops import DeviceOps, ops_for
 from workers.devices import Device, Inventory
 from workers.pager import Pager
-from workers.replica import Replica
+from workers.service import Paged, Place, Service
 from workers.service_catalogue import service_spec
 from workers.torch_service import LoadContext, TorchService
 
@@ -31,7 +31,7 @@ class Slot:
     """One device."""
 
     pager: Pager
-    replicas: dict[str, Replica]
+    replicas: dict[str, Paged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class Slots:
     """All devices of a node, and the services they share."""
 
     devices: tuple[Slot, ...]
-    services: dict[str, TorchService]
-    ops: DeviceOps
+    services: dict[str, Service]
 
     @classmethod
     def build(cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
@@ -56,12 +55,12 @@ class Slots:
         specs = {spec.name: spec for spec in map(service_spec, services)}
         if len(specs) < len(services):
             raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
-        loaded: dict[str, TorchService] = {}
+        loaded: dict[str, Service] = {}
         with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
             for name, spec in specs.items():
                 loaded[name] = TorchService.load(spec, context, first)
-                undo.callback(first.free_host, loaded[name].image.buffer)
-            built = cls(_slots(devices, loaded), loaded, first)
+                undo.callback(loaded[name].free)
+            built = cls(_slots(devices, loaded), loaded)
             undo.pop_all()
         return built
 
@@ -70,7 +69,7 @@ class Slots:
         for slot in self.devices:
             slot.replicas.clear()
         for service in self.services.values():
-            self.ops.free_host(service.image.buffer)
+            service.free()
         self.services.clear()
 
 
@@ -85,17 +84,17 @@ def _usable(inventory: Inventory) -> list[tuple[Device, DeviceOps]]:
     )
 
 
-def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, TorchService]) -> tuple[Slot, ...]:
-    whole = sum(aligned(service.image.nbytes) for service in services.values())
+def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, Service]) -> tuple[Slot, ...]:
+    whole = sum(aligned(service.nbytes) for service in services.values())
     budgets = [_budget(device, whole) for device, _ in devices]
     pagers = [Pager(device.id, budget) for (device, _), budget in zip(devices, budgets, strict=True)]
-    memories = [(ops, ops.arena(budget)) for (_, ops), budget in zip(devices, budgets, strict=True)]
-    replicas = {name: service.replicas(memories) for name, service in services.items()}
+    places = [Place(device.id, ops, ops.arena(budget)) for (device, ops), budget in zip(devices, budgets, strict=True)]
+    replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
     for index, pager in enumerate(pagers):
-        own = {name: copies[index] for name, copies in replicas.items()}
-        for name, replica in own.items():
-            pager.register(name, replica)
+        own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
+        for name, paged in own.items():
+            pager.register(name, paged)
         slots.append(Slot(pager, own))
     return tuple(slots)
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
 from workers.arena import Arena, aligned
+from workers.service import Paged
 
 MIB = 1 << 20
 
@@ -31,22 +31,6 @@ class Residency(StrEnum):
     PAGING_IN = "paging_in"
     RESIDENT = "resident"
     FAILED = "failed"
-
-
-class Paged(Protocol):
-    """Something that can be moved onto the device."""
-
-    nbytes: int
-    leased: bool
-
-    def page_in(self, offset: int) -> None:
-        """Copy the bytes to `offset` of the device's memory and use them there. Raises ServiceUnavailable."""
-
-    def page_out(self) -> None:
-        """Use the host image again; the device's bytes are given up."""
-
-    def settle(self) -> str:
-        """After the last lease: keep declared changes; return what changed without being declared, or ""."""
 
 
 @dataclass(frozen=True, slots=True)

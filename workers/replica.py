@@ -15,7 +15,7 @@ from workers.pageable import tensors_of
 
 
 class Replica:
-    """One copy of a module's structure; implements `workers.pager.Paged`.
+    """One copy of a module's structure; implements `workers.service.Paged`.
 
     Args:
         service: its name, for messages.
@@ -60,9 +60,10 @@ class Replica:
             raise ServiceUnavailable(f"the copy of service {self._service} differs from its host image")
         self._bind(slab)
 
-    def page_out(self) -> None:
+    def page_out(self) -> int:
         """Re-bind to the host image: `state_dict` and save keep working while it is parked."""
         self._bind(self._image.buffer)
+        return 0
 
     def settle(self) -> str:
         """Keep changes of declared buffers. See `Paged`; writes through `.data` are not noticed."""

@@ -13,8 +13,7 @@ from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, 
 
 if TYPE_CHECKING:
     from workers.pager import PageIn
-    from workers.replica import Replica
-    from workers.torch_service import TorchService
+    from workers.service import Paged, Service
 
 
 @dataclass(slots=True)
@@ -31,7 +30,8 @@ class LeaseUsage:
 
 
 class ServiceLease:
-    """The right of one action to call a service; implements `tangram_tasks.context.ServiceHandle`.
+    """The right of one action to call a service; implements `tangram_tasks.context.ServiceHandle` and
+    `workers.service.Watch`.
 
     With several devices a payload's items are spread over them (data parallel).
 
@@ -41,16 +41,16 @@ class ServiceLease:
         deadline: `time.monotonic()` value at which waiting for a device ends; then `begin` sets the action's own.
     """
 
-    def __init__(self, service: TorchService, action: str, deadline: float) -> None:
+    def __init__(self, service: Service, action: str, deadline: float) -> None:
         self.usage = LeaseUsage()
         self._service = service
         self._action = action
-        self._deadline = deadline
-        self._replicas: list[Replica] = []
+        self.deadline = deadline
+        self._replicas: list[Paged] = []
         self._cancelled = threading.Event()
         self._ended = False
 
-    def add(self, replica: Replica, cost: PageIn) -> None:
+    def add(self, replica: Paged, cost: PageIn) -> None:
         """Add a device on which the service is pinned for this lease."""
         self._replicas.append(replica)
         self.usage.restore_s += cost.seconds
@@ -58,8 +58,8 @@ class ServiceLease:
 
     def begin(self, timeout: float) -> float:
         """Start the action's own time, `timeout` s: paging in did not count. Returns the new deadline."""
-        self._deadline = time.monotonic() + timeout
-        return self._deadline
+        self.deadline = time.monotonic() + timeout
+        return self.deadline
 
     def cancel(self) -> None:
         """Let the next batch, or the wait for a device, end with ActionCancelled."""
@@ -79,7 +79,7 @@ class ServiceLease:
         self.check_cancelled()
         if self._ended:
             raise ServiceUnavailable(f"the lease of action {self._action} on service {self._service.name} has ended")
-        late = time.monotonic() - self._deadline
+        late = time.monotonic() - self.deadline
         if late > 0:
             raise ActionTimeout(
                 f"action {self._action} is {late:.1f} s past its timeout in service {self._service.name}"
@@ -111,9 +111,9 @@ class ServiceLease:
         in_order = (answered[index % units][index // units] for index in range(len(batches)))
         return [answer for batch in in_order for answer in batch]
 
-    def _run(self, method: str, replica: Replica, batches: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    def _run(self, method: str, replica: Paged, batches: Sequence[Sequence[Any]]) -> list[list[Any]]:
         answered = []
         for batch in batches:
             self.check()
-            answered.append(self._service.run(method, replica, batch))
+            answered.append(self._service.run(method, replica, batch, self))
         return answered

@@ -1,4 +1,4 @@
-"""A reward model that runs in this process: its spec, its methods, and its replicas on the devices."""
+"""A service that computes in this process: its spec, its methods, and its replicas on the devices."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable, TangramError
+from workers.canary import Canary
 from workers.device_ops import DeviceOps
 from workers.host_image import HostImage
 from workers.replica import Replica, clone
+from workers.service import Place, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +70,34 @@ class ServiceSpec:
     Args:
         name: by which actions ask for it.
         load: returns its model; whatever it raises becomes a ConfigurationError.
+        canary: a question with a known answer.
     """
 
     name: str
     load: Callable[[LoadContext], Model]
+    canary: Canary | None = None
 
 
 class TorchService:
-    """A loaded service: a host image and methods.
+    """A loaded service: a host image and methods; implements `workers.service.Service`.
 
     Args:
-        name: the spec's.
+        spec: what it was loaded from.
         model: the loader's.
         image: the model's weights.
+        ops: allocated the image.
     """
 
-    def __init__(self, name: str, model: Model, image: HostImage) -> None:
-        self.name = name
+    residual_bytes = 0
+    in_arena = True
+    spans: tuple[tuple[int, ...], ...] = ()
+
+    def __init__(self, spec: ServiceSpec, model: Model, image: HostImage, ops: DeviceOps) -> None:
+        self.name = spec.name
+        self.canary = spec.canary
         self.image = image
+        self.nbytes = image.nbytes
+        self._ops: DeviceOps | None = ops
         self._module = model.module
         self._methods = model.methods
 
@@ -104,17 +116,19 @@ class TorchService:
             raise type(error)(f"service {spec.name}: {error}") from error
         except Exception as error:  # a loader is somebody's code and reads files: all of it is a set-up fault
             raise ConfigurationError(f"service {spec.name} could not be loaded: {error!r}") from error
-        return cls(spec.name, model, image)
+        return cls(spec, model, image, ops)
 
-    def replicas(self, devices: Sequence[tuple[DeviceOps, Tensor]]) -> list[Replica]:
-        """Return one replica per device and its arena. Raises ConfigurationError."""
-        if self.image.mutable and len(devices) > 1:
+    def replicas(self, places: Sequence[Place]) -> list[Replica]:
+        """Return one replica per place. Raises ConfigurationError."""
+        if self.image.mutable and len(places) > 1:
             raise ConfigurationError(f"service {self.name} has mutable buffers: it can be on one device only")
-        modules = [self._module, *(clone(self._module) for _ in devices[1:])]  # before any gets its guard
-        return [
-            Replica(self.name, module, self.image, ops, memory)
-            for module, (ops, memory) in zip(modules, devices, strict=True)
-        ]
+        modules = [self._module, *(clone(self._module) for _ in places[1:])]  # before any gets its guard
+        return [self._replica(module, place) for module, place in zip(modules, places, strict=True)]
+
+    def _replica(self, module: nn.Module, place: Place) -> Replica:
+        if place.ops is None or place.memory is None:
+            raise ConfigurationError(f"service {self.name} needs an arena on device {place.device}")
+        return Replica(self.name, module, self.image, place.ops, place.memory)
 
     def method(self, name: str) -> Method:
         """Return a method. Raises InvalidAction naming those there are."""
@@ -124,8 +138,11 @@ class TorchService:
             known = ", ".join(sorted(self._methods))
             raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
 
-    def run(self, name: str, replica: Replica, items: Sequence[Any]) -> list[Any]:
-        """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model."""
+    def run(self, name: str, replica: Replica, items: Sequence[Any], watch: Watch) -> list[Any]:
+        """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model.
+
+        A batch that computes cannot be interrupted: `watch` is looked at between batches.
+        """
         try:
             with torch.inference_mode():
                 answers = self.method(name).run(replica.module, items)
@@ -136,6 +153,12 @@ class TorchService:
         if len(answers) != len(items):
             raise ServiceUnavailable(f"service {self.name} gave {len(answers)} answers to {len(items)} items in {name}")
         return answers
+
+    def free(self) -> None:
+        """Give the host image's memory back. Idempotent."""
+        if self._ops is not None:
+            self._ops.free_host(self.image.buffer)
+            self._ops = None
 
 
 def finite(service: str, values: Iterable[float]) -> list[float]:

@@ -42,11 +42,12 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
         slabs[id(self)] = offset
         page_in(self, offset)
 
-    def poisoning(self: Replica) -> None:
+    def poisoning(self: Replica) -> int:
         offset = slabs.pop(id(self), None)
-        page_out(self)
+        kept = page_out(self)
         if offset is not None:
             self._memory[offset : offset + self.nbytes].fill_(0xFF)
+        return kept
 
     monkeypatch.setattr(Replica, "page_in", noting)
     monkeypatch.setattr(Replica, "page_out", poisoning)
@@ -112,6 +113,7 @@ def test_a_resident_service_costs_no_copy(tight: GpuNode) -> None:
 
 def test_a_module_refuses_to_run_outside_a_lease(tight: GpuNode) -> None:
     replica = tight._slots.devices[0].replicas["small"]
+    assert isinstance(replica, Replica)
     with pytest.raises(ServiceUnavailable, match="service small was run outside a lease"):
         replica.module(torch.ones(1))
     _ask(tight, "small")

@@ -39,9 +39,10 @@ class Recorded:
             raise self.fault
         self.offset = offset
 
-    def page_out(self) -> None:
+    def page_out(self) -> int:
         assert not self.leased
         self.offset = None
+        return 0
 
     def settle(self) -> str:
         return self.problem

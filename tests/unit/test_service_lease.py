@@ -14,8 +14,7 @@ from workers.pager import PageIn
 from workers.service_lease import ServiceLease
 
 if TYPE_CHECKING:
-    from workers.replica import Replica
-    from workers.torch_service import TorchService
+    from workers.service import Paged, Service, Watch
 
 FOREVER = 1e12
 
@@ -32,16 +31,16 @@ class Doubler:
     def method(self, name: str) -> Any:
         return SimpleNamespace(items=lambda payload: payload["numbers"], batch=2)
 
-    def run(self, name: str, replica: Any, items: Sequence[int]) -> list[int]:
+    def run(self, name: str, replica: Any, items: Sequence[int], watch: Watch) -> list[int]:
         self._before()
         self.runs.append((replica, list(items)))
         return [2 * item for item in items]
 
 
 def _lease(service: Doubler, *replicas: str, deadline: float = FOREVER) -> ServiceLease:
-    lease = ServiceLease(cast("TorchService", service), "a1", deadline)
+    lease = ServiceLease(cast("Service", service), "a1", deadline)
     for replica in replicas:
-        lease.add(cast("Replica", replica), PageIn(0.5, 1))
+        lease.add(cast("Paged", replica), PageIn(0.5, 1))
     return lease
 
 
