@@ -14,8 +14,9 @@ import torch
 from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
 from workers.device_ops import DeviceOps, ops_for
+from workers.device_thread import DeviceThread
 from workers.devices import Device, Inventory
-from workers.pager import Pager
+from workers.pager import Pager, Paging
 from workers.service import Paged, Place, Service
 from workers.service_catalogue import service_spec
 from workers.torch_service import LoadContext, TorchService
@@ -32,6 +33,7 @@ class Slot:
 
     pager: Pager
     replicas: dict[str, Paged]
+    thread: DeviceThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Slots:
     services: dict[str, Service]
 
     @classmethod
-    def build(cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+    def build(
+        cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
+    ) -> Slots:
         """Load the services and prepare the devices. Raises ConfigurationError."""
         if not services:
             raise ConfigurationError("a GPU node needs one service or more")
@@ -60,7 +64,7 @@ class Slots:
             for name, spec in specs.items():
                 loaded[name] = TorchService.load(spec, context, first)
                 undo.callback(loaded[name].free)
-            built = cls(_slots(devices, loaded), loaded)
+            built = cls(_slots(devices, loaded, paging), loaded)
             undo.pop_all()
         return built
 
@@ -84,10 +88,12 @@ def _usable(inventory: Inventory) -> list[tuple[Device, DeviceOps]]:
     )
 
 
-def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, Service]) -> tuple[Slot, ...]:
+def _slots(
+    devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, Service], paging: Paging
+) -> tuple[Slot, ...]:
     whole = sum(aligned(service.nbytes) for service in services.values())
     budgets = [_budget(device, whole) for device, _ in devices]
-    pagers = [Pager(device.id, budget) for (device, _), budget in zip(devices, budgets, strict=True)]
+    pagers = [Pager(device.id, budget, paging) for (device, _), budget in zip(devices, budgets, strict=True)]
     places = [Place(device.id, ops, ops.arena(budget)) for (device, ops), budget in zip(devices, budgets, strict=True)]
     replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
@@ -95,7 +101,7 @@ def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, S
         own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
         for name, paged in own.items():
             pager.register(name, paged)
-        slots.append(Slot(pager, own))
+        slots.append(Slot(pager, own, DeviceThread(pager.device)))
     return tuple(slots)
 
 
