@@ -17,8 +17,7 @@ from workers.device_ops import DeviceOps, ops_for
 from workers.devices import Device, Inventory
 from workers.pager import Pager
 from workers.service import Paged, Place, Service
-from workers.service_catalogue import service_spec
-from workers.torch_service import LoadContext, TorchService
+from workers.service_catalogue import declared_services, load_service
 
 logger = logging.getLogger(__name__)
 
@@ -51,15 +50,11 @@ class Slots:
         devices = _usable(inventory)
         _bound_threads(threads, inventory)
         first = devices[0][1]
-        context = LoadContext(state_dir, accelerated=first.device.type != "cpu")
-        specs = {spec.name: spec for spec in map(service_spec, services)}
-        if len(specs) < len(services):
-            raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
         loaded: dict[str, Service] = {}
         with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
-            for name, spec in specs.items():
-                loaded[name] = TorchService.load(spec, context, first)
-                undo.callback(loaded[name].free)
+            for declaration in declared_services(services):
+                loaded[declaration.name] = service = load_service(declaration, state_dir, first)
+                undo.callback(service.free)
             built = cls(_slots(devices, loaded), loaded)
             undo.pop_all()
         return built
