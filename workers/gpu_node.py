@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
 from workers.devices import Inventory, emulate, probe
-from workers.pager import MIB, Residency
+from workers.residency import Residency
 from workers.service_lease import ServiceLease
 
 if TYPE_CHECKING:

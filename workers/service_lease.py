@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
 
 if TYPE_CHECKING:
-    from workers.pager import PageIn
+    from workers.residency import PageIn
     from workers.service import Paged, Service
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
-from workers.pager import PageIn
+from workers.residency import PageIn
 from workers.service_lease import ServiceLease
 
 if TYPE_CHECKING:
