@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
 
-@dataclass(frozen=True, slots=True)
-class Canary:
+
+class Canary(BaseModel):
     """One call with its right answers.
 
     Args:
@@ -18,10 +18,12 @@ class Canary:
         tolerance: largest absolute difference of a number; anything else must be equal.
     """
 
-    method: str
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    method: str = "score"
     payload: dict[str, Any]
     expected: list[Any]
-    tolerance: float = 1e-3
+    tolerance: float = Field(default=1e-3, ge=0)
 
     def complaint(self, answers: Any) -> str:
         """Return what is wrong with the answers, or ""."""

@@ -16,10 +16,12 @@ from workers.arena import aligned
 from workers.device_ops import DeviceOps, ops_for
 from workers.device_thread import DeviceThread
 from workers.devices import Device, Inventory
-from workers.pager import Pager, Paging
+from workers.host_memory import HostMemory
+from workers.pager import Pager
+from workers.paging import Paging
 from workers.service import Paged, Place, Service
-from workers.service_catalogue import service_spec
-from workers.torch_service import LoadContext, TorchService
+from workers.service_catalogue import declared_services, load_service
+from workers.torch_service import TorchService
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ class Slots:
 
     devices: tuple[Slot, ...]
     services: dict[str, Service]
+    host: HostMemory
 
     @classmethod
     def build(
@@ -55,16 +58,15 @@ class Slots:
         devices = _usable(inventory)
         _bound_threads(threads, inventory)
         first = devices[0][1]
-        context = LoadContext(state_dir, accelerated=first.device.type != "cpu")
-        specs = {spec.name: spec for spec in map(service_spec, services)}
-        if len(specs) < len(services):
-            raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
         loaded: dict[str, Service] = {}
+        host = HostMemory(paging.host_bytes, state_dir / "images")
         with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
-            for name, spec in specs.items():
-                loaded[name] = TorchService.load(spec, context, first)
-                undo.callback(loaded[name].free)
-            built = cls(_slots(devices, loaded, paging), loaded)
+            for declaration in declared_services(services):
+                loaded[declaration.name] = service = load_service(declaration, state_dir, first)
+                undo.callback(service.free)
+                if isinstance(service, TorchService):
+                    host.add(service.name, service.image)
+            built = cls(_slots(devices, loaded, paging), loaded, host)
             undo.pop_all()
         return built
 
@@ -94,7 +96,10 @@ def _slots(
     whole = sum(aligned(service.nbytes) for service in services.values())
     budgets = [_budget(device, whole) for device, _ in devices]
     pagers = [Pager(device.id, budget, paging) for (device, _), budget in zip(devices, budgets, strict=True)]
-    places = [Place(device.id, ops, ops.arena(budget)) for (device, ops), budget in zip(devices, budgets, strict=True)]
+    places = [
+        Place(device.id, ops, ops.arena(budget), paging.overlap)
+        for (device, ops), budget in zip(devices, budgets, strict=True)
+    ]
     replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
     for index, pager in enumerate(pagers):
