@@ -164,7 +164,11 @@ class HostImage:
 
 def _layout(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Segment], list[tuple[int, Tensor]], int]:
     """Return the segment of each tensor, the extents as (offset in the image, bytes to copy), and the total."""
-    spans = sorted((*_span(tensor), name) for name, tensor in tensors.items())
+    first: dict[int, int] = {}  # by storage: the order of first use, in which a layered page-in copies
+    for tensor in tensors.values():
+        first.setdefault(tensor.untyped_storage().data_ptr(), len(first))
+    spans = [(*_span(tensor), name) for name, tensor in tensors.items()]
+    spans.sort(key=lambda span: (first[span[0]], *span))
     segments: dict[str, Segment] = {}
     extents: list[tuple[int, Tensor]] = []
     total = 0

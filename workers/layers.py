@@ -15,7 +15,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from tangram_tasks.errors import ServiceUnavailable
-from workers.arena import aligned
+from workers.arena import ALIGNMENT, aligned
+from workers.device_ops import DeviceOps
 from workers.host_image import Segment
 
 #: Seconds that a layer waits for its bytes at most.
@@ -52,13 +53,13 @@ class LayeredCopy:
     Args:
         service: its name, for messages.
         layers: in the order of use.
-        copy: copies host bytes to the device: (target, source).
+        ops: the device.
     """
 
-    def __init__(self, service: str, layers: Sequence[Layer], copy: Callable[[Tensor, Tensor], None]) -> None:
+    def __init__(self, service: str, layers: Sequence[Layer], ops: DeviceOps) -> None:
         self._service = service
         self._layers = layers
-        self._copy = copy
+        self._ops = ops
         self._there = [threading.Event() for _ in layers]
         self._thread: threading.Thread | None = None
         self._problem = ""
@@ -102,7 +103,7 @@ class LayeredCopy:
             with hold() as source:
                 for layer, there in zip(self._layers, self._there, strict=True):
                     for start, stop in layer.extents:
-                        self._copy(slab[start:stop], source[start:stop])
+                        self._ops.copy(slab[start:stop], source[start:stop])
                     there.set()
             if not check(slab):
                 self._problem = f"the copy of service {self._service} differs from its host image"
@@ -150,11 +151,11 @@ def _own(part: nn.Module) -> list[Tensor]:
 
 
 def _runs(segments: Sequence[Segment]) -> tuple[tuple[int, int], ...]:
-    """Return the bytes of the segments, those that touch or overlap merged."""
+    """Return the bytes of the segments with the padding around them, as few runs as possible."""
     runs: list[tuple[int, int]] = []
     for segment in sorted(segments, key=lambda one: one.offset):
-        start, stop = segment.offset, segment.offset + segment.nbytes
-        if runs and start <= aligned(runs[-1][1]):
+        start, stop = segment.offset // ALIGNMENT * ALIGNMENT, aligned(segment.offset + segment.nbytes)
+        if runs and start <= runs[-1][1]:
             runs[-1] = (runs[-1][0], max(stop, runs[-1][1]))
         else:
             runs.append((start, stop))

@@ -53,9 +53,7 @@ class Replica:
         image.followers.append(self._follow)
         self._guard = _Guard(service)
         module.register_forward_pre_hook(self._guard)
-        self._layered = (
-            LayeredCopy(service, layers_of(module, self._tensors, image.segments), ops.copy) if overlap else None
-        )
+        self._layered = LayeredCopy(service, layers_of(module, self._tensors, image.segments), ops) if overlap else None
         self._on_relocate = on_relocate
         self._offset: int | None = None
         self.generation = 0
