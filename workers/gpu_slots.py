@@ -106,7 +106,7 @@ def _slots(
         own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
         for name, paged in own.items():
             pager.register(name, paged)
-        slots.append(Slot(pager, own, DeviceThread(pager.device)))
+        slots.append(Slot(pager, own, DeviceThread(pager.device, _same_threads)))
     return tuple(slots)
 
 
@@ -117,6 +117,11 @@ def _budget(device: Device, whole: int) -> int:
     if device.free_bytes is None:
         raise ConfigurationError(f"the driver does not tell how much memory of GPU {device.id} is free")
     return min(whole, max(0, device.free_bytes - HEADROOM))
+
+
+def _same_threads() -> None:
+    """Set the number of threads in a new thread: else its first product uses all cores, and rounds differently."""
+    torch.set_num_threads(torch.get_num_threads())
 
 
 def _bound_threads(threads: int | None, inventory: Inventory) -> None:
