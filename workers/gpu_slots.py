@@ -15,7 +15,7 @@ from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
 from workers.device_ops import DeviceOps, ops_for
 from workers.device_thread import DeviceThread
-from workers.devices import Device, Inventory
+from workers.devices import Device, Inventory, groups_of
 from workers.host_memory import HostMemory
 from workers.pager import Pager
 from workers.paging import Paging
@@ -45,6 +45,7 @@ class Slots:
     devices: tuple[Slot, ...]
     services: dict[str, Service]
     host: HostMemory
+    groups: tuple[tuple[int, ...], ...]
 
     @classmethod
     def build(
@@ -66,7 +67,8 @@ class Slots:
                 undo.callback(service.free)
                 if isinstance(service, TorchService):
                     host.add(service.name, service.image)
-            built = cls(_slots(devices, loaded, paging), loaded, host)
+            groups = groups_of([device for device, _ in devices])
+            built = cls(_slots(devices, loaded, paging), loaded, host, groups)
             undo.pop_all()
         return built
 
