@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -125,6 +128,19 @@ def endless(context: LoadContext) -> Model:
         return list(numbers)
 
     return Model(Scorer(8, seed=6).eval(), {"score": Method(_items, run)})
+
+
+def slow_once(context: LoadContext) -> Model:
+    """Computes for a minute if the file TOY_MARKER is not there, and leaves it behind."""
+
+    def run(module: nn.Module, numbers: Sequence[float]) -> list[float]:
+        marker = Path(os.environ["TOY_MARKER"])
+        if not marker.exists():
+            marker.touch()
+            time.sleep(60)
+        return _run(module, numbers)
+
+    return Model(Scorer(550, seed=8).eval(), {"score": Method(_items, run)})
 
 
 def training(context: LoadContext) -> Model:
