@@ -8,17 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
 from workers.devices import Inventory, emulate, probe
+from workers.gpu_slots import Slots
 from workers.residency import Residency
 from workers.service_lease import ServiceLease
-
-if TYPE_CHECKING:
-    from workers.gpu_slots import Slots
 
 logger = logging.getLogger(__name__)
 
@@ -178,9 +175,8 @@ def _inventory(devices: int | None, budget_mib: int | None, link_gbps: float | N
 
 def _build(inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
     try:
-        from workers.gpu_slots import Slots
+        return Slots.build(inventory, services, state_dir, threads)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ConfigurationError("a GPU node needs torch, which is not installed: install tangram-rl[gpu]") from error
-    return Slots.build(inventory, services, state_dir, threads)

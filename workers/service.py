@@ -99,7 +99,7 @@ class Service(Protocol):
 
     @property
     def spans(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of devices, by index, each leased as a whole or not at all; () when any device will do."""
+        """The sets of devices, by index, that a lease can have; () when any will do."""
 
     def replicas(self, places: Sequence[Place]) -> Sequence[Paged | None]:
         """Return what pages it onto each place; None where it cannot be. Called once. Raises ConfigurationError."""

@@ -85,8 +85,8 @@ def _declared(text: str) -> list[ServiceDeclaration]:
         return _in_python(text)
     known = ", ".join(PACKAGED)
     raise ConfigurationError(
-        f"unknown service {text!r}: use {known}, name=module:function for one of your own, the path of a .yaml file, "
-        "or module:NAME of declarations in Python"
+        f"unknown service {text!r}: use {known}, or name=module:function for one of your own; a .yaml file declares "
+        "several, and so does module:NAME in Python"
     )
 
 

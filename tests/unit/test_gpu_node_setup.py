@@ -21,7 +21,8 @@ def test_without_a_gpu_it_says_why_and_how_to_emulate(tmp_path: Path, monkeypatc
 
 
 def test_without_torch_it_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "workers.gpu_slots", raising=False)
+    for module in [name for name in sys.modules if name.startswith("workers.torch_")]:
+        monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "torch", None)
 
     with pytest.raises(ConfigurationError, match=r"needs torch, which is not installed: install tangram-rl\[gpu\]"):

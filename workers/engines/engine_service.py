@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, combinations
 from typing import Any
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
@@ -68,7 +69,7 @@ class EngineService:
         self.nbytes = spec.nbytes
         self.residual_bytes = spec.residual_bytes
         self.canary = spec.canary
-        self.spans = tuple(server.devices for server in servers)
+        self.spans = _unions([server.devices for server in servers])
         self._spec = spec
         self._servers = tuple(servers)
         self._probe = probe
@@ -119,7 +120,7 @@ class EngineService:
         try:
             engine.adopt()
         except ServiceUnavailable as error:
-            raise ConfigurationError(f"service {self.name}: {error}") from error
+            raise ConfigurationError(f"service {self.name}: {error}; it needs {server.control.needs}") from error
         return engine
 
     def _checker(self, connection: Connection) -> Callable[[Watch], str]:
@@ -149,3 +150,9 @@ class EngineService:
             raise ServiceUnavailable(f"service {self.name} gave {len(answers)} answers to {len(items)} items in {name}")
         values: list[Any] = checked(self.name, answers)
         return values
+
+
+def _unions(groups: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Return the devices of each choice of servers: a server is used as a whole."""
+    choices = (choice for count in range(1, len(groups) + 1) for choice in combinations(groups, count))
+    return tuple(tuple(sorted(chain.from_iterable(choice))) for choice in choices)

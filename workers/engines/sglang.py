@@ -28,6 +28,8 @@ class SglangControl:
         memo: file that remembers what was released, also when this process is killed.
     """
 
+    needs = "an SGLang server with --enable-memory-saver and --enable-weights-cpu-backup"
+
     def __init__(self, connection: Connection, memo: Path) -> None:
         self._connection = connection
         self._memo = memo
