@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Host:
             return service.run(method, next(iter(service._connections)), items, Limit(f"action {action}", seconds))
 
     @contextmanager
-    def pinned(self, name: str, *, action: str = "a1") -> Any:
+    def pinned(self, name: str, *, action: str = "a1") -> Iterator[EngineService]:
         """Hold a service on the device."""
         with self.pager.pin(name, action=action, deadline=time.monotonic() + 10):
             yield self.services[name]

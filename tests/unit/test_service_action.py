@@ -38,46 +38,46 @@ def app() -> TangramApp:
 
 def test_its_spec_names_the_service_and_the_devices(app: TangramApp) -> None:
     @app.service_action(service="judge", gpu=(1, 2, 4), timeout=9)
-    def grade(service: ServiceHandle, answer: str) -> Any:
+    def grade1(service: ServiceHandle, answer: str) -> Any:
         return service.call("score", {"answer": answer})
 
-    spec = grade.spec_for(("x",), {})
+    spec = grade1.spec_for(("x",), {})
     assert spec is not None
     assert (spec.service, spec.demand.sizes, spec.timeout) == ("judge", {"gpu": (1, 2, 4)}, 9)
     with pytest.raises(InvalidAction, match="missing a required argument: 'answer'"):
-        grade.spec_for((), {})
+        grade1.spec_for((), {})
 
 
 def test_its_body_receives_the_service_first(app: TangramApp, monkeypatch: pytest.MonkeyPatch) -> None:
     @app.service_action(service="judge")
-    def grade(judge: ServiceHandle, answer: str) -> Any:
+    def grade2(judge: ServiceHandle, answer: str) -> Any:
         return judge.call("score", {"answer": answer})
 
     app.runtime = Granting()
-    grade.push_request(**{GRANT_HEADER: {"id": "g"}})
+    grade2.push_request(**{GRANT_HEADER: {"id": "g"}})
     try:
-        assert grade("x") == ["score", {"answer": "x"}]
+        assert grade2("x") == ["score", {"answer": "x"}]
     finally:
-        grade.pop_request()
+        grade2.pop_request()
 
 
 def test_a_direct_call_is_given_one_by_the_caller(app: TangramApp) -> None:
     @app.service_action(service="judge")
-    def grade(judge: ServiceHandle, answer: str) -> Any:
+    def grade3(judge: ServiceHandle, answer: str) -> Any:
         return judge.call("score", {"answer": answer})
 
-    assert grade(Judge(), "x") == ["score", {"answer": "x"}]
+    assert grade3(Judge(), "x") == ["score", {"answer": "x"}]
 
 
 def test_eager_mode_cannot_give_one(app: TangramApp) -> None:
     app.conf.update(task_always_eager=True, task_eager_propagates=True)
 
     @app.service_action(service="judge")
-    def grade(judge: ServiceHandle) -> None:
+    def grade4(judge: ServiceHandle) -> None:
         """Is not run."""
 
     with pytest.raises(ConfigurationError, match="needs a service: eager mode cannot give one"):
-        grade.delay()
+        grade4.delay()
 
 
 def test_wrong_declarations_are_refused(app: TangramApp) -> None:
