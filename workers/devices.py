@@ -19,6 +19,7 @@ class Device:
         total_bytes: its memory; None if the driver does not say.
         free_bytes: of that free when it was looked at; None if unknown.
         emulated: computed by the CPU, in ordinary memory.
+        link: names what it shares a fast link with others by; devices with the same name are neighbours.
         link_gbps: of an emulated device, the pace of copies to it in 10^9 bytes per second; None copies at full speed.
     """
 
@@ -28,6 +29,7 @@ class Device:
     free_bytes: int | None = None
     emulated: bool = False
     link_gbps: float | None = None
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ class Inventory:
     devices: tuple[Device, ...]
     source: Literal["nvml", "emulated", "none"]
     reason: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The devices' indexes by their fast links; without a known link all are one group."""
+        links = [device.link for device in self.devices]
+        return tuple(tuple(at for at, link in enumerate(links) if link == one) for one in dict.fromkeys(links))
 
 
 def emulate(count: int, *, budget_bytes: int | None = None, link_gbps: float | None = None) -> Inventory:

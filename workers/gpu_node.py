@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from workers.cells import Cell, CellTree
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
 from workers.devices import Inventory, emulate, probe
 from workers.gpu_slots import Slots
-from workers.residency import Residency
+from workers.gpu_upkeep import GpuUpkeep
+from workers.lease_book import LeaseBook
+from workers.outlook import Outlook
+from workers.page_out import POLICIES, PageOutName
+from workers.pager import Pager, Paging
+from workers.residency import PageIn, Residency
 from workers.service_lease import ServiceLease
 
 logger = logging.getLogger(__name__)
@@ -31,6 +36,8 @@ class GpuNode:
         budget_mib: memory of each emulated device; None holds all services at once.
         link_gbps: pace of copies to an emulated device in 10^9 bytes per second; None copies at full speed.
         threads: CPU threads of one call; None spreads the cores over the emulated devices.
+        page_out: which services make room for others.
+        cells: groups of devices, by index, with a fast link inside each; None takes what NVML says.
 
     Raises:
         ConfigurationError: torch, a model package or a device is missing, or a service cannot be paged or does not fit.
@@ -46,18 +53,23 @@ class GpuNode:
         budget_mib: int | None = None,
         link_gbps: float | None = None,
         threads: int | None = None,
+        page_out: PageOutName = "queue_aware",
+        cells: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.node = node
-        self._slots = _build(_inventory(devices, budget_mib, link_gbps), services, state_dir, threads)
-        self._claims = DeviceClaims(len(self._slots.devices))
-        self._leases: dict[str, ServiceLease] = {}
-        self._lock = threading.Lock()
-        self._stopped = False
+        self.outlook = Outlook()
+        inventory = _inventory(devices, budget_mib, link_gbps)
+        self._cells = CellTree(cells or inventory.groups)
+        paging = Paging(POLICIES[page_out], self.outlook.next_uses)
+        self._slots = _build(inventory, services, state_dir, threads, paging)
+        self._claims = DeviceClaims(self._cells)
+        self._leases = LeaseBook(node)
+        self._upkeep = GpuUpkeep(node, self._leases.reap)
 
     @property
     def capacity(self) -> dict[str, int]:
-        """Units it offers."""
-        return {"gpu": len(self._slots.devices)}
+        """Units it offers: devices, but those on which something runs that does not end."""
+        return {"gpu": max(0, self._claims.usable - self._leases.stuck)}
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -80,32 +92,43 @@ class GpuNode:
             ActionCancelled: cancelled while it waited.
             ActionTimeout: the deadline had passed already.
         """
-        lease = self._open(service, action, units, deadline)
-        try:
+        choices = self._choices(service, action, units)
+        lease = ServiceLease(self._slots.services[service], action, deadline)
+        with self._leases.lease(action, lease) as held:
             lease.check()
-            with ExitStack() as held:
+            with self.outlook.wait(action, service):
                 chosen = held.enter_context(
                     self._claims.claim(
                         action,
-                        units,
+                        choices,
                         deadline=deadline,
                         rank=lambda index: self._slots.devices[index].pager.cost(service),
                         check=lease.check_cancelled,
                     )
                 )
-                for slot in (self._slots.devices[index] for index in chosen):
-                    cost = held.enter_context(slot.pager.pin(service, action=action, deadline=deadline))
-                    lease.add(slot.replicas[service], cost)
-                held.callback(lease.end)
-                yield lease
-        finally:
-            with self._lock:
-                del self._leases[action]
+            for slot in (self._slots.devices[index] for index in chosen):
+                cost = held.enter_context(slot.pager.pin(service, action=action, deadline=deadline))
+                lease.add(slot.replicas[service], cost, slot.thread)
+            yield lease
+
+    def load(self, service: str, *, deadline: float) -> PageIn:
+        """Page a service in on the device where that costs least. Raises InvalidAction, ServiceUnavailable."""
+        pagers = self._pagers(service)
+        return min(pagers, key=lambda pager: pager.cost(service)).load(service, deadline=deadline)
+
+    def park(self, service: str, *, deadline: float | None = None) -> None:
+        """Page a service out wherever it is; see `Pager.park`. Raises InvalidAction, ServiceUnavailable."""
+        for pager in self._pagers(service):
+            pager.park(service, deadline=deadline)
+
+    def keep(self, service: str, kept: bool) -> None:
+        """Let a service never make room for others, or let it again. Raises InvalidAction."""
+        for pager in self._pagers(service):
+            pager.keep(service, kept)
 
     def cancel(self, action: str) -> bool:
         """End the action before its next batch; False if it has no lease and waits for none here."""
-        with self._lock:
-            lease = self._leases.get(action)
+        lease = self._leases.find(action)
         if lease is None:
             return False
         lease.cancel()
@@ -130,37 +153,48 @@ class GpuNode:
 
     def stop(self, grace: float = 5.0) -> None:
         """Refuse new leases, cancel the open ones, wait `grace` seconds for them, give memory back. Idempotent."""
-        with self._lock:
-            stopped, self._stopped = self._stopped, True
-            open_leases = list(self._leases.values())
-        if stopped:
+        open_leases = self._leases.close(f"GPU node {self.node} is stopping")
+        if open_leases is None:
             return
+        self._upkeep.stop()
         for lease in open_leases:
             lease.cancel()
         self._claims.recheck()
         deadline = time.monotonic() + grace
         self._claims.wait_idle(deadline)
         closed = [slot.pager.close(deadline) for slot in self._slots.devices]
+        for slot in self._slots.devices:
+            slot.thread.stop()
         if not all(closed):
             logger.warning("GPU node %s: actions still compute after %.1f s; their memory is kept", self.node, grace)
             return
         self._slots.free()
 
-    def _open(self, service: str, action: str, units: int, deadline: float) -> ServiceLease:
-        with self._lock:
-            if self._stopped:
+    def _pagers(self, service: str) -> list[Pager]:
+        found = [slot.pager for slot in self._slots.devices if service in slot.replicas]
+        if not found:
+            raise InvalidAction(f"node {self.node} has no service {service!r}, only: {', '.join(self.services)}")
+        return found
+
+    def _choices(self, service: str, action: str, units: int) -> tuple[Cell, ...]:
+        """Return the cells that an action could be given. Raises InvalidAction."""
+        if service not in self._slots.services:
+            if self._leases.closed:
                 raise ServiceUnavailable(f"GPU node {self.node} is stopping: action {action} gets no service")
-            if service not in self._slots.services:
-                known = ", ".join(self._slots.services)
-                raise InvalidAction(f"action {action}: node {self.node} has no service {service!r}, only: {known}")
-            if not 1 <= units <= len(self._slots.devices):
-                raise InvalidAction(
-                    f"action {action} asks for {units} of {len(self._slots.devices)} devices of {self.node}"
-                )
-            if action in self._leases:
-                raise InvalidAction(f"action {action} already has a lease on node {self.node}")
-            lease = self._leases[action] = ServiceLease(self._slots.services[service], action, deadline)
-            return lease
+            known = ", ".join(self._slots.services)
+            raise InvalidAction(f"action {action}: node {self.node} has no service {service!r}, only: {known}")
+        count = len(self._slots.devices)
+        if not 1 <= units <= count:
+            raise InvalidAction(f"action {action} asks for {units} of {count} devices of {self.node}")
+        spans = self._slots.services[service].spans
+        able = {index for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        choices = [cell for cell in spans or self._cells.choices(units) if len(cell) == units and able.issuperset(cell)]
+        if not choices:
+            raise InvalidAction(
+                f"action {action} asks for {units} devices of {self.node}, and service {service} can be on "
+                f"{sorted(map(list, spans)) if spans else sorted(able)} only"
+            )
+        return tuple(choices)
 
 
 def _inventory(devices: int | None, budget_mib: int | None, link_gbps: float | None) -> Inventory:
@@ -173,9 +207,11 @@ def _inventory(devices: int | None, budget_mib: int | None, link_gbps: float | N
     return found
 
 
-def _build(inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+def _build(
+    inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
+) -> Slots:
     try:
-        return Slots.build(inventory, services, state_dir, threads)
+        return Slots.build(inventory, services, state_dir, threads, paging)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

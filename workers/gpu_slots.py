@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
+from workers.device_thread import DeviceThread
 from workers.devices import Device, Inventory
-from workers.pager import Pager
+from workers.pager import Pager, Paging
 from workers.service import Paged, Place, Service
 from workers.service_catalogue import declared_services, load_service
 from workers.service_declaration import ServiceDeclaration, TorchDeclaration
@@ -32,6 +33,7 @@ class Slot:
 
     pager: Pager
     replicas: dict[str, Paged]
+    thread: DeviceThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Slots:
     services: dict[str, Service]
 
     @classmethod
-    def build(cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+    def build(
+        cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
+    ) -> Slots:
         """Load the services and prepare the devices. Raises ConfigurationError."""
         if not services:
             raise ConfigurationError("a GPU node needs one service or more")
@@ -55,7 +59,7 @@ class Slots:
             for declaration in declarations:
                 loaded[declaration.name] = service = load_service(declaration, state_dir, devices[0][1])
                 undo.callback(service.free)
-            built = cls(_slots(devices, loaded), loaded)
+            built = cls(_slots(devices, loaded, paging), loaded)
             undo.pop_all()
         return built
 
@@ -89,9 +93,11 @@ def _devices(
     return torch_devices(inventory, threads)
 
 
-def _slots(devices: Sequence[tuple[Device, DeviceOps | None]], services: Mapping[str, Service]) -> tuple[Slot, ...]:
+def _slots(
+    devices: Sequence[tuple[Device, DeviceOps | None]], services: Mapping[str, Service], paging: Paging
+) -> tuple[Slot, ...]:
     budgets = [_budget(device, services.values(), at) for at, (device, _) in enumerate(devices)]
-    pagers = [Pager(device.id, budget) for (device, _), budget in zip(devices, budgets, strict=True)]
+    pagers = [Pager(device.id, budget, paging) for (device, _), budget in zip(devices, budgets, strict=True)]
     places = [_place(device, ops, budget) for (device, ops), budget in zip(devices, budgets, strict=True)]
     replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
@@ -99,7 +105,7 @@ def _slots(devices: Sequence[tuple[Device, DeviceOps | None]], services: Mapping
         own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
         for name, paged in own.items():
             pager.register(name, paged)
-        slots.append(Slot(pager, own))
+        slots.append(Slot(pager, own, DeviceThread(pager.device)))
     return tuple(slots)
 
 

@@ -82,6 +82,8 @@ class GpuOptions(_Options):
     devices: int | None = None
     budget_mib: int | None = None
     link_gbps: float | None = None
+    page_out: Literal["queue_aware", "lru"] = "queue_aware"
+    cells: tuple[tuple[int, ...], ...] | None = None
 
     def build(self, config: Settings) -> Node:
         """Load the services and make the node."""
@@ -95,6 +97,8 @@ class GpuOptions(_Options):
             devices=self.devices,
             budget_mib=self.budget_mib,
             link_gbps=self.link_gbps,
+            page_out=self.page_out,
+            cells=self.cells,
         )
         return GpuWorker(self.name, node)
 

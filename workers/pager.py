@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tangram_tasks.errors import ServiceUnavailable
 from workers.device_books import MIB, DeviceBooks
@@ -27,14 +28,26 @@ from workers.service import Paged
 _MOVING = (Residency.PAGING_IN, Residency.DRAINING)
 
 
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How services make room for others.
+
+    Args:
+        policy: what is worth keeping.
+        next_uses: returns the places of services among the known future uses, 0 is next.
+    """
+
+    policy: PageOutPolicy = POLICIES["queue_aware"]
+    next_uses: Callable[[], Mapping[str, int]] = dict
+
+
 class Pager:
     """Pages services in and out of one device.
 
     Args:
         device: its name, for messages.
         budget: bytes of the device's arena.
-        policy: which services make room.
-        next_uses: returns the places of services among the known future uses, 0 is next.
+        paging: who makes room.
         clock: seconds that deadlines are read against.
     """
 
@@ -42,15 +55,14 @@ class Pager:
         self,
         device: str,
         budget: int,
+        paging: Paging = Paging(),  # immutable
         *,
-        policy: PageOutPolicy = POLICIES["queue_aware"],
-        next_uses: Callable[[], Mapping[str, int]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._books = DeviceBooks(device, budget, policy)
+        self._books = DeviceBooks(device, budget, paging.policy)
         self.device = device
         self.counters = self._books.counters
-        self._next_uses = next_uses
+        self._next_uses = paging.next_uses
         self._clock = clock
         self._entries = self._books.entries
         self._changed = threading.Condition()

@@ -6,7 +6,7 @@ import threading
 
 from workers.arena import ALIGNMENT
 from workers.page_out import POLICIES, PageOutPolicy
-from workers.pager import Pager
+from workers.pager import Pager, Paging
 
 FOREVER = 1e9
 #: What the pagers' clock always says.
@@ -63,7 +63,7 @@ class Recorded:
 
 def pager_of(budget: int, policy: PageOutPolicy = POLICIES["lru"], **sizes: int) -> tuple[Pager, dict[str, Recorded]]:
     """Return a pager of `budget` units, and its services of so many units."""
-    pager = Pager("gpu-0", budget * ALIGNMENT, policy=policy, clock=lambda: NOW)
+    pager = Pager("gpu-0", budget * ALIGNMENT, Paging(policy), clock=lambda: NOW)
     services = {name: Recorded(units) for name, units in sizes.items()}
     for name, service in services.items():
         pager.register(name, service)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,6 +81,9 @@ def small(context: LoadContext) -> Model:
     return model(Scorer(550, seed=1))
 
 
+twin = triplet = small
+
+
 def large(context: LoadContext) -> Model:
     """1.8 MiB."""
     return model(Scorer(680, seed=2))
@@ -107,6 +111,20 @@ def broken(context: LoadContext) -> Model:
         raise RuntimeError("matrix on fire")
 
     return Model(Scorer(8, seed=4).eval(), {"score": Method(_items, fail)})
+
+
+#: Lets `endless` end.
+END = threading.Event()
+
+
+def endless(context: LoadContext) -> Model:
+    """Computes until `END` is set, and not for ever even then: 60 s."""
+
+    def run(module: nn.Module, numbers: Sequence[float]) -> list[float]:
+        END.wait(60)
+        return list(numbers)
+
+    return Model(Scorer(8, seed=6).eval(), {"score": Method(_items, run)})
 
 
 def training(context: LoadContext) -> Model:

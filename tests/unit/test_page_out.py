@@ -8,7 +8,7 @@ from tests.support.recorded import Recorded, touch
 from workers.arena import ALIGNMENT
 from workers.outlook import LOOK_AHEAD, Outlook
 from workers.page_out import Idle, Lru, QueueAware
-from workers.pager import Pager
+from workers.pager import Pager, Paging
 from workers.residency import HALF_LIFE, Entry, Residency
 
 IDLE = Idle(nbytes=10**9, age=5, heat=1.0, seconds=0.1, next_use=None)
@@ -46,7 +46,7 @@ def test_old_uses_fade() -> None:
 
 def test_the_pager_asks_the_queue() -> None:
     waiting: dict[str, int] = {"a": 0}
-    pager = Pager("gpu-0", 4 * ALIGNMENT, next_uses=lambda: waiting)
+    pager = Pager("gpu-0", 4 * ALIGNMENT, Paging(next_uses=lambda: waiting))
     for name in ("a", "b", "c"):
         pager.register(name, Recorded(2))
     touch(pager, "a", "b", "c")  # LRU would have paged a out

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
+from workers.device_thread import DeviceThread
 from workers.residency import PageIn
 from workers.service_lease import ServiceLease
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from workers.service import Paged, Service, Watch
 
 FOREVER = 1e12
+THREADS: list[DeviceThread] = []
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """End the threads that a test started."""
+    yield
+    while THREADS:
+        THREADS.pop().stop()
 
 
 class Doubler:
@@ -40,7 +50,8 @@ class Doubler:
 def _lease(service: Doubler, *replicas: str, deadline: float = FOREVER) -> ServiceLease:
     lease = ServiceLease(cast("Service", service), "a1", deadline)
     for replica in replicas:
-        lease.add(cast("Paged", replica), PageIn(0.5, 1))
+        THREADS.append(DeviceThread(replica))
+        lease.add(cast("Paged", replica), PageIn(0.5, 1), THREADS[-1])
     return lease
 
 
@@ -95,7 +106,9 @@ def test_a_cancel_ends_the_call_before_the_next_batch() -> None:
 
 def test_a_lease_that_ended_answers_no_more() -> None:
     lease = _lease(Doubler(), "r0")
-    lease.end()
+    ended: list[str] = []
+    assert lease.end(lambda: ended.append("now"))
+    assert ended == ["now"]
 
     with pytest.raises(ServiceUnavailable, match="lease of action a1 on service doubler has ended"):
         lease.call("double", {"numbers": [1]})
