@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from tangram_tasks.wire import ServiceState
 from workers.cells import Cell, CellTree
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
@@ -20,6 +21,7 @@ from workers.outlook import Outlook
 from workers.page_out import POLICIES, PageOutName
 from workers.pager import Pager, Paging
 from workers.residency import PageIn, Residency
+from workers.service import Service
 from workers.service_lease import ServiceLease
 
 logger = logging.getLogger(__name__)
@@ -111,10 +113,23 @@ class GpuNode:
                 lease.add(slot.replicas[service], cost, slot.thread)
             yield lease
 
+    def find(self, service: str) -> Service:
+        """Return a service. Raises InvalidAction naming those there are."""
+        self._pagers(service)
+        return self._slots.services[service]
+
+    def states(self, service: str) -> list[ServiceState]:
+        """Return how a service is on each of its devices. Raises InvalidAction."""
+        return [pager.state(service) for pager in self._pagers(service)]
+
     def load(self, service: str, *, deadline: float) -> PageIn:
-        """Page a service in on the device where that costs least. Raises InvalidAction, ServiceUnavailable."""
-        pagers = self._pagers(service)
-        return min(pagers, key=lambda pager: pager.cost(service)).load(service, deadline=deadline)
+        """Page a service in where that costs least. Raises InvalidAction, ServiceUnavailable."""
+        spans = self.find(service).spans
+        pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        places = spans or tuple((index,) for index in pagers)
+        chosen = min(places, key=lambda place: (len(place), sum(pagers[index].cost(service) for index in place)))
+        loads = [pagers[index].load(service, deadline=deadline) for index in chosen]
+        return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
 
     def park(self, service: str, *, deadline: float | None = None) -> None:
         """Page a service out wherever it is; see `Pager.park`. Raises InvalidAction, ServiceUnavailable."""

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.wire import ServiceState
 from workers.device_books import MIB, DeviceBooks
 from workers.page_out import POLICIES, PageOutPolicy
 from workers.residency import Entry, PageIn, Residency
@@ -75,6 +76,11 @@ class Pager:
     def residency(self, service: str) -> Residency:
         """Return where the service is."""
         return self._entries[service].state
+
+    def state(self, service: str) -> ServiceState:
+        """Return what people may know of the service here."""
+        with self._changed:
+            return self._books.state(service)
 
     def cost(self, service: str) -> int:
         """Rank the device for a service, lower is better: 0 resident, 1 room, 2 others must go or wait, 3 failed."""
@@ -188,6 +194,7 @@ class Pager:
                 if self._admits(entry):
                     entry.pins.append(action)
                     entry.paged.leased = True
+                    entry.hits += 1
                     self.counters.hits += 1
                     return PageIn(self._clock() - started if waited else 0.0)
                 victims: list[Entry] = []
