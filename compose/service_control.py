@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import uuid4
 
 import redis
 
+from monitoring.status import NodeStatus
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import NodeRecord, ServiceAnswer, ServiceOrder, ServiceVerb
+from tangram_tasks.wire import ServiceAnswer, ServiceOrder, ServiceVerb
 
 #: Seconds that an answer may take beyond what the order allows: its way there and back.
 _WAY = 5.0
 
 
-def nodes_with(client: redis.Redis, keys: Keys, *, service: str, node: str = "") -> list[str]:
-    """Return the GPU nodes that hold a service.
+def nodes_with(nodes: Iterable[NodeStatus], *, service: str, node: str = "") -> list[str]:
+    """Return the live GPU nodes that hold a service.
 
     Args:
-        client: connection to the broker.
-        keys: names in Redis.
+        nodes: those of the deployment.
         service: its name; "" is any.
         node: only this one; "" is any.
 
     Raises:
         ConfigurationError: there is no such node, or none holds the service; the message names those there are.
     """
-    rows = [NodeRecord.model_validate_json(row) for row in client.hvals(keys.nodes)]
-    gpus = [record for record in rows if record.kind == "gpu" and node in ("", record.node)]
-    if not gpus:
-        known = ", ".join(sorted(record.node for record in rows if record.kind == "gpu")) or "there are none"
-        raise ConfigurationError(f"no GPU node is called {node}: {known}" if node else "there is no GPU node")
-    able = sorted(record.node for record in gpus if not service or service in record.services)
+    alive = [one.record for one in nodes if one.alive and one.record.kind == "gpu"]
+    asked = [record for record in alive if node in ("", record.node)]
+    if not asked:
+        known = ", ".join(record.node for record in alive) or "there are none"
+        raise ConfigurationError(f"no live GPU node{node and f' is called {node}'}: {known}")
+    able = [record.node for record in asked if not service or service in record.services]
     if not able:
-        held = ", ".join(sorted({name for record in gpus for name in record.services})) or "none"
+        held = ", ".join(sorted({name for record in asked for name in record.services})) or "none"
         raise ConfigurationError(f"no GPU node holds service {service}; the services there are: {held}")
     return able
 

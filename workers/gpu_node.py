@@ -155,7 +155,7 @@ class GpuNode:
         pagers = [slot.pager for slot in self._slots.devices]
         counters = [pager.counters for pager in pagers]
         resident = {
-            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in pagers))
+            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in self._pagers(name)))
             for name in self._slots.services
         }
         return {

@@ -23,7 +23,7 @@ from tangram_tasks.wire import ServiceState
 from workers.device_books import MIB, DeviceBooks
 from workers.page_out import POLICIES, PageOutPolicy
 from workers.residency import Entry, PageIn, Residency
-from workers.service import Paged
+from workers.service import Away, Paged
 
 #: States that some thread is about to change.
 _MOVING = (Residency.PAGING_IN, Residency.DRAINING)
@@ -241,11 +241,11 @@ class Pager:
         try:
             entry.paged.page_in(offset)
         except BaseException as error:
-            failed = isinstance(error, Exception)
             with self._changed:
                 entry.pins.remove(action)
+            failed = isinstance(error, Exception) and not isinstance(error, Away)
             self._page_out(entry, f"page-in: {error}" if failed else "")
-            if not failed:
+            if not isinstance(error, Exception):
                 raise
             raise ServiceUnavailable(
                 f"service {entry.service} could not be paged in on device {self.device} for {action}: {error}"

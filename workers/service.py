@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tangram_tasks.errors import ServiceUnavailable
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workers.canary import Canary
     from workers.device_ops import DeviceOps
+
+
+class Away(ServiceUnavailable):
+    """What computes the service could not be reached. It may be back later: the service has not failed."""
 
 
 class Paged(Protocol):

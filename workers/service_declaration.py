@@ -124,6 +124,7 @@ class _EngineDeclaration(_Service):
         methods: further ones, or others under the names of the presets.
         sleep_s: seconds for going to sleep, running requests included.
         wake_s: seconds for waking up.
+        canary_s: seconds for the canary's answer after that.
         settle_s: seconds after which memory that was given up must be free.
     """
 
@@ -136,6 +137,7 @@ class _EngineDeclaration(_Service):
     methods: dict[str, Shape] = {}
     sleep_s: _Seconds = 60.0
     wake_s: _Seconds = 120.0
+    canary_s: _Seconds = 30.0
     settle_s: _Seconds = 5.0
 
     @model_validator(mode="after")

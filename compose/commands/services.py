@@ -97,6 +97,7 @@ def _ask(verb: ServiceVerb, service: str, node: str, timeout: float) -> list[Ser
 
     from compose.broker import check_broker
     from compose.service_control import ask, nodes_with
+    from monitoring.status import read_status
     from tangram_tasks.keys import Keys
     from tangram_tasks.settings import broker_url, settings
 
@@ -104,7 +105,8 @@ def _ask(verb: ServiceVerb, service: str, node: str, timeout: float) -> list[Ser
     url, keys = broker_url(config), Keys(config.prefix)
     check_broker(url)
     with redis.Redis.from_url(url, socket_timeout=timeout + 15) as client:
-        nodes = nodes_with(client, keys, service=service, node=node)
+        snapshot = read_status(client, keys, node_timeout=config.node_timeout)
+        nodes = nodes_with(snapshot.nodes, service=service, node=node)
         return list(ask(client, keys, nodes, verb=verb, service=service, timeout=timeout))
 
 

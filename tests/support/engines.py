@@ -40,6 +40,7 @@ class Host:
         self.device = device
         self.pager = Pager("gpu-0", budget)
         self.services: dict[str, EngineService] = {}
+        self._declared: list[EngineService] = []
         self._folder = folder
 
     def probe(self, device: str) -> int | None:
@@ -67,7 +68,7 @@ class Host:
             "wake_s": 5,
         }
         service = engine_service(kind(name=name, **{**options, **fields}), self._folder, self.probe)
-        self.services[name] = service
+        self._declared.append(service)
         return service
 
     def ask(
@@ -92,5 +93,5 @@ class Host:
 
     def close(self) -> None:
         """Close the connections."""
-        for service in self.services.values():
+        for service in self._declared:
             service.free()

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tangram_tasks.errors import ServiceUnavailable
-from workers.engines.connection import EngineAway
 from workers.engines.control import Control
 from workers.engines.limit import Limit
-from workers.service import Watch
+from workers.service import Away, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +33,13 @@ class Patience:
     Args:
         sleep: to end what runs and give its memory up.
         wake: to take its memory again.
+        canary: to answer its canary after that.
         settle: until memory that it says it gave up is free.
     """
 
     sleep: float = 60.0
     wake: float = 120.0
+    canary: float = 30.0
     settle: float = 5.0
 
 
@@ -104,7 +105,7 @@ class Engine:
         limit = Limit(f"waking the engine of {self._name}", self._patience.wake)
         self._awake = True  # from here on it may hold memory, whatever it answers
         self._until(False, self._control.resume, limit)
-        problem = self._check(limit)
+        problem = self._check(Limit("the canary", self._patience.canary))
         if problem:
             raise ServiceUnavailable(f"the engine of {self._name} woke up wrong: {problem}")
 
@@ -126,14 +127,14 @@ class Engine:
 
     def _until(self, asleep: bool, command: Callable[[Watch], None], limit: Limit) -> None:
         """Give a command until the engine's state is the wanted one, or it cannot tell its state."""
-        lost: EngineAway | None = None
+        lost: Away | None = None
         for _ in range(TRIES):
             if self._control.asleep(limit) is asleep:
                 return
             try:
                 command(limit)
                 lost = None
-            except EngineAway as error:  # the command may have arrived
+            except Away as error:  # the command may have arrived
                 lost = error
             state = self._control.asleep(limit)
             if state is asleep or (state is None and lost is None):

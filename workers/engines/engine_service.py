@@ -14,7 +14,7 @@ from workers.engines.control import Control
 from workers.engines.engine import Engine, MemoryProbe, Patience
 from workers.engines.engine_replica import EngineReplica
 from workers.engines.shape import EngineMethod, checked
-from workers.service import Place, Watch
+from workers.service import Away, Place, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,8 @@ class EngineService:
             items = self.method(canary.method).items(canary.payload)
             try:
                 return canary.complaint(self._ask(canary.method, connection, items, watch))
+            except Away:
+                raise
             except ServiceUnavailable as error:
                 return f"its canary ({canary.method}) failed: {error}"
 

@@ -48,20 +48,20 @@ class SglangSimulator(EngineSimulator):
         if request.path in commands:
             return commands[request.path](request.body)
         if request.path == "/health_generate":
-            return self._compute(lambda _: None, None)
+            return self._compute(request, lambda _: None)
         questions = {"/v1/rerank": self._rerank, "/classify": self._classify, "/generate": self._generate}
         if request.path in questions:
-            return self._compute(questions[request.path], request.body)
+            return self._compute(request, questions[request.path])
         raise Refused(404, "Not Found")
 
-    def _compute(self, question: Any, body: Any) -> Any:
+    def _compute(self, request: Request, question: Any) -> Any:
         if self.released:
             raise self.die("a request while memory is released")
         if self.paused:
             raise Refused(503, "generation is paused")
-        with self.computing():
+        with self.computing(request):
             self.cached = True
-            return question(body)
+            return question(request.body if request.method == "POST" else None)
 
     def _pause(self, body: Any) -> Any:
         self.paused = True

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -30,13 +34,19 @@ class Refused(Exception):
 class Request:
     """One request as it arrived."""
 
-    def __init__(self, method: str, target: str, raw: bytes, headers: Any) -> None:
+    def __init__(self, method: str, target: str, raw: bytes, headers: Any, connection: socket.socket) -> None:
         parts = urlsplit(target)
         self.method = method
         self.path = parts.path
         self.query = parse_qs(parts.query)
         self.raw = raw
         self.key = headers.get("authorization", "")
+        self._connection = connection
+
+    def given_up(self) -> bool:
+        """Whether the client has closed the connection."""
+        readable, _, _ = select.select([self._connection], [], [], 0)
+        return bool(readable) and not self._connection.recv(1, socket.MSG_PEEK)
 
     @property
     def body(self) -> Any:
@@ -61,7 +71,6 @@ class EngineSimulator:
         self.faults = Faults()
         self.seen: list[str] = []
         self.deaths: list[str] = []
-        self.most_in_flight = 0
         self.weights_right = True
         self.device = device
         self.nbytes = nbytes
@@ -117,9 +126,22 @@ class EngineSimulator:
         if self.faults.garbage:
             self.weights_right = False
 
-    def computing(self) -> Any:
-        """Return a context that counts a request in flight, and does not end while `endless` is set."""
-        return _InFlight(self)
+    @contextmanager
+    def computing(self, request: Request) -> Iterator[None]:
+        """Count a request in flight, which does not end while `endless` is set unless it is aborted or given up."""
+        with self.idle:
+            self.in_flight += 1
+            aborted = self.aborted
+        try:
+            while self.faults.endless.is_set():
+                time.sleep(0.01)
+                if self.aborted > aborted or request.given_up():
+                    raise Refused(500, "the request was aborted")
+            yield
+        finally:
+            with self.idle:
+                self.in_flight -= 1
+                self.idle.notify_all()
 
     def similarity(self, left: str, right: str) -> float:
         """Return the share of words that two texts have in common, or nonsense when the weights are lost."""
@@ -148,33 +170,6 @@ class EngineSimulator:
         return (502, None) if use_up(self.faults.lost_answers, request.path) else (200, found)
 
 
-class _InFlight:
-    def __init__(self, engine: EngineSimulator) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> None:
-        engine = self._engine
-        with engine.lock:
-            engine.in_flight += 1
-            engine.most_in_flight = max(engine.most_in_flight, engine.in_flight)
-            aborted = engine.aborted
-        while engine.faults.endless.is_set():
-            time.sleep(0.01)
-            if engine.aborted > aborted:
-                self._leave()
-                raise Refused(500, "the request was aborted")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        with self._engine.idle:
-            self._engine.in_flight -= 1
-            self._engine.idle.notify_all()
-
-
 def _handler(engine: EngineSimulator) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -188,7 +183,7 @@ def _handler(engine: EngineSimulator) -> type[BaseHTTPRequestHandler]:
         def _do(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length") or 0))
             try:
-                status, found = engine.handle(Request(self.command, self.path, raw, self.headers))
+                status, found = engine.handle(Request(self.command, self.path, raw, self.headers, self.connection))
             except Dead:
                 self.close_connection = True
                 return

@@ -38,7 +38,7 @@ class VllmSimulator(EngineSimulator):
         if request.path in questions:
             if self.away:
                 raise self.die(f"{request.path} while asleep: illegal memory access")
-            with self.computing():
+            with self.computing(request):
                 return questions[request.path](request.body)
         raise Refused(404, "Not Found")
 
