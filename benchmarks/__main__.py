@@ -22,6 +22,8 @@ BENCHMARKS = {
     "fidelity": "cores that an action really gets, against a limit by quota alone",
     "sandboxes": "a hundred live sandboxes: memory, creation rate, overhead in any of them",
     "qos": "a latency-sensitive action beside best-effort load",
+    "pagein": "page-in of a 455 MB reward model against a copy of the same bytes",
+    "services": "six services on the memory of two: residency-first and queue-aware against FCFS and LRU",
     "simulate": "actions that the simulator gets through per CPU second, policy paper, 15 nodes of 256 cores",
 }
 #: What every result has; `holds` decides the exit code.

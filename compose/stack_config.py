@@ -70,6 +70,8 @@ class GpuNodeConfig(NodeConfig):
         services: reward models it holds.
         page_out: which of them make room for others.
         cells: groups of devices, by index, with a fast link inside each; None takes what the driver says.
+        overlap: let calls start while the later layers of a service are on their way.
+        host_budget_mib: memory for host images, the least used of which stay on disk; None takes 60 % of the machine's.
     """
 
     devices: int | None = Field(default=None, gt=0)
@@ -78,6 +80,8 @@ class GpuNodeConfig(NodeConfig):
     services: tuple[str, ...] = Field(default=("minilm", "smollm2"), min_length=1)
     page_out: Literal["queue_aware", "lru"] = "queue_aware"
     cells: tuple[tuple[int, ...], ...] | None = None
+    overlap: bool = False
+    host_budget_mib: int | None = Field(default=None, ge=0)
 
 
 class ProviderConfig(_Config):

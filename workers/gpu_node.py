@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
@@ -19,7 +20,8 @@ from workers.gpu_upkeep import GpuUpkeep
 from workers.lease_book import LeaseBook
 from workers.outlook import Outlook
 from workers.page_out import POLICIES, PageOutName
-from workers.pager import Pager, Paging
+from workers.pager import Pager
+from workers.paging import Paging
 from workers.residency import PageIn, Residency
 from workers.service import Service
 from workers.service_lease import ServiceLease
@@ -40,6 +42,8 @@ class GpuNode:
         threads: CPU threads of one call; None spreads the cores over the emulated devices.
         page_out: which services make room for others.
         cells: groups of devices, by index, with a fast link inside each; None takes what NVML says.
+        overlap: let calls start while the later layers of a service are on their way.
+        host_budget_mib: memory for host images, the least used of which stay on disk; None takes 60 % of the machine's.
 
     Raises:
         ConfigurationError: torch, a model package or a device is missing, or a service cannot be paged or does not fit.
@@ -57,12 +61,16 @@ class GpuNode:
         threads: int | None = None,
         page_out: PageOutName = "queue_aware",
         cells: Sequence[Sequence[int]] | None = None,
+        overlap: bool = False,
+        host_budget_mib: int | None = None,
     ) -> None:
         self.node = node
         self.outlook = Outlook()
         inventory = _inventory(devices, budget_mib, link_gbps)
         self._cells = CellTree(cells or inventory.groups)
-        paging = Paging(POLICIES[page_out], self.outlook.next_uses)
+        paging = Paging(POLICIES[page_out], self.outlook.next_uses, overlap=overlap)
+        if host_budget_mib is not None:
+            paging = replace(paging, host_bytes=host_budget_mib * MIB)
         self._slots = _build(inventory, services, state_dir, threads, paging)
         self._claims = DeviceClaims(self._cells)
         self._leases = LeaseBook(node)
@@ -164,6 +172,7 @@ class GpuNode:
             "bytes_in": float(sum(one.bytes_in for one in counters)),
             "hits": float(sum(one.hits for one in counters)),
             **resident,
+            **{f"cold.{name}": 1.0 for name in self._slots.host.cold},
         }
 
     def stop(self, grace: float = 5.0) -> None:

@@ -7,19 +7,22 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
 from workers.device_thread import DeviceThread
 from workers.devices import Device, Inventory
-from workers.pager import Pager, Paging
+from workers.host_memory import HostMemory
+from workers.pager import Pager
+from workers.paging import Paging
 from workers.service import Paged, Place, Service
 from workers.service_catalogue import declared_services, load_service
 from workers.service_declaration import ServiceDeclaration, TorchDeclaration
 
 if TYPE_CHECKING:
     from workers.device_ops import DeviceOps
+    from workers.torch_service import TorchService
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +45,7 @@ class Slots:
 
     devices: tuple[Slot, ...]
     services: dict[str, Service]
+    host: HostMemory
 
     @classmethod
     def build(
@@ -55,11 +59,14 @@ class Slots:
         declarations = declared_services(services)
         devices = _devices(inventory, declarations, threads)
         loaded: dict[str, Service] = {}
+        host = HostMemory(paging.host_bytes, state_dir / "images")
         with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
             for declaration in declarations:
                 loaded[declaration.name] = service = load_service(declaration, state_dir, devices[0][1])
                 undo.callback(service.free)
-            built = cls(_slots(devices, loaded, paging), loaded)
+                if service.in_arena:
+                    host.add(service.name, cast("TorchService", service).image)
+            built = cls(_slots(devices, loaded, paging), loaded, host)
             undo.pop_all()
         return built
 
@@ -98,7 +105,7 @@ def _slots(
 ) -> tuple[Slot, ...]:
     budgets = [_budget(device, services.values(), at) for at, (device, _) in enumerate(devices)]
     pagers = [Pager(device.id, budget, paging) for (device, _), budget in zip(devices, budgets, strict=True)]
-    places = [_place(device, ops, budget) for (device, ops), budget in zip(devices, budgets, strict=True)]
+    places = [_place(device, ops, budget, paging) for (device, ops), budget in zip(devices, budgets, strict=True)]
     replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
     for index, pager in enumerate(pagers):
@@ -109,8 +116,8 @@ def _slots(
     return tuple(slots)
 
 
-def _place(device: Device, ops: DeviceOps | None, budget: int) -> Place:
-    return Place(device.id) if ops is None else Place(device.id, ops, ops.arena(budget))
+def _place(device: Device, ops: DeviceOps | None, budget: int, paging: Paging) -> Place:
+    return Place(device.id) if ops is None else Place(device.id, ops, ops.arena(budget), paging.overlap)
 
 
 def _budget(device: Device, services: Collection[Service], index: int) -> int:

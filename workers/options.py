@@ -84,6 +84,8 @@ class GpuOptions(_Options):
     link_gbps: float | None = None
     page_out: Literal["queue_aware", "lru"] = "queue_aware"
     cells: tuple[tuple[int, ...], ...] | None = None
+    overlap: bool = False
+    host_budget_mib: int | None = None
 
     def build(self, config: Settings) -> Node:
         """Load the services and make the node."""
@@ -99,6 +101,8 @@ class GpuOptions(_Options):
             link_gbps=self.link_gbps,
             page_out=self.page_out,
             cells=self.cells,
+            overlap=self.overlap,
+            host_budget_mib=self.host_budget_mib,
         )
         return GpuWorker(self.name, node)
 

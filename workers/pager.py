@@ -14,32 +14,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.wire import ServiceState
 from workers.device_books import MIB, DeviceBooks
-from workers.page_out import POLICIES, PageOutPolicy
+from workers.paging import DEFAULT, Paging
 from workers.residency import Entry, PageIn, Residency
 from workers.service import Away, Paged
 
 #: States that some thread is about to change.
 _MOVING = (Residency.PAGING_IN, Residency.DRAINING)
-
-
-@dataclass(frozen=True, slots=True)
-class Paging:
-    """How services make room for others.
-
-    Args:
-        policy: what is worth keeping.
-        next_uses: returns the places of services among the known future uses, 0 is next.
-    """
-
-    policy: PageOutPolicy = POLICIES["queue_aware"]
-    next_uses: Callable[[], Mapping[str, int]] = dict
 
 
 class Pager:
@@ -56,7 +42,7 @@ class Pager:
         self,
         device: str,
         budget: int,
-        paging: Paging = Paging(),  # immutable
+        paging: Paging = DEFAULT,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

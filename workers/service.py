@@ -73,11 +73,13 @@ class Place:
         device: its id, for messages.
         ops: moves bytes there; None on a node without services in this process.
         memory: its arena; None in the same case.
+        overlap: calls may start while a page-in still runs.
     """
 
     device: str
     ops: DeviceOps | None = None
     memory: Tensor | None = None
+    overlap: bool = False
 
 
 class Service(Protocol):

@@ -43,11 +43,13 @@ class Model:
         module: in eval mode, with its weights in ordinary memory.
         methods: how to ask it.
         mutable: names of buffers that calls change and whose changes must last; only on nodes with one device.
+        on_relocate: called with the module when its weights have new addresses, for what remembers them.
     """
 
     module: nn.Module
     methods: Mapping[str, Method]
     mutable: frozenset[str] = frozenset()
+    on_relocate: Callable[[nn.Module], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +87,21 @@ class TorchService:
         spec: what it was loaded from.
         model: the loader's.
         image: the model's weights.
-        ops: allocated the image.
     """
 
     residual_bytes = 0
     in_arena = True
     spans: tuple[tuple[int, ...], ...] = ()
 
-    def __init__(self, spec: ServiceSpec, model: Model, image: HostImage, ops: DeviceOps) -> None:
+    def __init__(self, spec: ServiceSpec, model: Model, image: HostImage) -> None:
         self.name = spec.name
         self.canary = spec.canary
         self.image = image
         self.nbytes = image.nbytes
-        self._ops: DeviceOps | None = ops
+        self._freed = False
         self._module = model.module
         self._methods = model.methods
+        self._on_relocate = model.on_relocate
 
     @classmethod
     def load(cls, spec: ServiceSpec, context: LoadContext, ops: DeviceOps) -> TorchService:
@@ -116,7 +118,7 @@ class TorchService:
             raise type(error)(f"service {spec.name}: {error}") from error
         except Exception as error:  # a loader is somebody's code and reads files: all of it is a set-up fault
             raise ConfigurationError(f"service {spec.name} could not be loaded: {error!r}") from error
-        return cls(spec, model, image, ops)
+        return cls(spec, model, image)
 
     def replicas(self, places: Sequence[Place]) -> list[Replica]:
         """Return one replica per place. Raises ConfigurationError."""
@@ -128,7 +130,15 @@ class TorchService:
     def _replica(self, module: nn.Module, place: Place) -> Replica:
         if place.ops is None or place.memory is None:
             raise ConfigurationError(f"service {self.name} needs an arena on device {place.device}")
-        return Replica(self.name, module, self.image, place.ops, place.memory)
+        return Replica(
+            self.name,
+            module,
+            self.image,
+            place.ops,
+            place.memory,
+            overlap=place.overlap,
+            on_relocate=self._on_relocate,
+        )
 
     def method(self, name: str) -> Method:
         """Return a method. Raises InvalidAction naming those there are."""
@@ -156,9 +166,9 @@ class TorchService:
 
     def free(self) -> None:
         """Give the host image's memory back. Idempotent."""
-        if self._ops is not None:
-            self._ops.free_host(self.image.buffer)
-            self._ops = None
+        if not self._freed:
+            self._freed = True
+            self.image.free()
 
 
 def finite(service: str, values: Iterable[float]) -> list[float]:

@@ -6,7 +6,8 @@ import threading
 
 from workers.arena import ALIGNMENT
 from workers.page_out import POLICIES, PageOutPolicy
-from workers.pager import Pager, Paging
+from workers.pager import Pager
+from workers.paging import Paging
 
 FOREVER = 1e9
 #: What the pagers' clock always says.

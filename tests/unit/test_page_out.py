@@ -8,7 +8,8 @@ from tests.support.recorded import Recorded, touch
 from workers.arena import ALIGNMENT
 from workers.outlook import LOOK_AHEAD, Outlook
 from workers.page_out import Idle, Lru, QueueAware
-from workers.pager import Pager, Paging
+from workers.pager import Pager
+from workers.paging import Paging
 from workers.residency import HALF_LIFE, Entry, Residency
 
 IDLE = Idle(nbytes=10**9, age=5, heat=1.0, seconds=0.1, next_use=None)
