@@ -9,10 +9,9 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
-from tangram_tasks.errors import InvalidAction
 from workers import payloads
 from workers.canary import Canary
-from workers.service import Place, Watch
+from workers.service import Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,7 @@ class FakeService:
 
     def method(self, name: str) -> FakeMethod:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._methods[name]
-        except KeyError:
-            raise InvalidAction(
-                f"service {self.name} has no method {name!r}, only: {', '.join(self._methods)}"
-            ) from None
+        return method_named(self.name, self._methods, name)
 
     def run(self, name: str, replica: FakeReplica, items: Sequence[Any], watch: Watch) -> list[Any]:
         """Answer one batch, looking at the watch before each item."""

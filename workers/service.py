@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.errors import InvalidAction, ServiceUnavailable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +40,16 @@ class Paged(Protocol):
 
     def settle(self) -> str:
         """After the last lease: keep declared changes; return what changed without being declared, or ""."""
+
+
+M = TypeVar("M")
+
+
+def method_named(service: str, methods: Mapping[str, M], name: str) -> M:
+    """Return a service's method. Raises InvalidAction naming those there are."""
+    if name not in methods:
+        raise InvalidAction(f"service {service} has no method {name!r}, only: {', '.join(sorted(methods))}")
+    return methods[name]
 
 
 class Watch(Protocol):

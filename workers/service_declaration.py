@@ -97,11 +97,11 @@ class ServerDeclaration(_Declared):
     """One running engine.
 
     Args:
-        url: its address.
+        url: its address, without a password: see `key_env`.
         devices: the devices that it computes on, by index on the node.
     """
 
-    url: str = Field(pattern=r"^https?://\S+$")
+    url: str = Field(pattern=r"^https?://[^\s@]+$")
     devices: tuple[int, ...] = Field(default=(0,), min_length=1)
 
     @model_validator(mode="after")

@@ -167,6 +167,10 @@ def test_an_engine_that_keeps_memory_is_charged_for_it(
         host.pager.pin("other", action="a2", deadline=time.monotonic() + 0.05),
     ):
         pytest.fail("300 of 768 MiB are taken: 512 do not fit")
+    engine.faults.keeps = 0
+    host.pager.load("leaky", deadline=time.monotonic() + 10)
+    host.pager.park("leaky")
+    assert host.ask("other") == pytest.approx(SCORES), "nothing is charged any more"
 
 
 @KINDS

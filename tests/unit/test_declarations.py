@@ -76,6 +76,7 @@ services:
         ("services: [", r"services\.yaml is no YAML: .*line 1"),
         ("services: !!python/object/apply:os.system [true]\n", "is no plain YAML: could not determine a constructor"),
         ("services:\n  - {name: a, kind: vllm, servers: [{url: 'ftp://x'}], memory: 1GiB}\n", r"servers\.0\.url"),
+        ("services:\n  - {name: a, kind: vllm, servers: [{url: 'http://u:p@x'}], memory: 1GiB}\n", r"servers\.0\.url"),
         (
             "services:\n  - {name: a, kind: vllm, servers: [{url: 'http://x'}, {url: 'http://y'}], memory: 1GiB}\n",
             "two servers of one service cannot share a device",

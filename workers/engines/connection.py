@@ -154,11 +154,8 @@ class Connection:
 async def _run(work: Awaitable[T]) -> T:
     try:
         return await work
-    except* ServiceUnavailable as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
+    except BaseExceptionGroup as group:  # of several requests sent at once: the first fault stands for all
+        raise group.exceptions[0] from None
 
 
 def _json(name: str, path: str, answer: httpx.Response) -> Any:

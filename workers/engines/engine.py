@@ -69,7 +69,6 @@ class Engine:
         check: Callable[[Watch], str],
         patience: Patience,
     ) -> None:
-        self.leaked = 0
         self._name = name
         self._control = control
         self._devices = devices
@@ -80,6 +79,7 @@ class Engine:
         self._lock = threading.Lock()
         self._placed: set[str] = set()
         self._awake = True  # until `adopt` has put it to sleep
+        self._leaked = 0
 
     def adopt(self) -> None:
         """Put it to sleep, whatever it does at our start. Raises ServiceUnavailable."""
@@ -96,10 +96,11 @@ class Engine:
     def leave(self, device: str) -> int:
         """Take a device back; returns how many of its bytes are still taken there. Raises ServiceUnavailable."""
         with self._lock:
+            was_here = device in self._placed
             self._placed.discard(device)
             if self._awake:
                 self._sleep()
-            return self.leaked
+            return self._leaked if was_here else 0  # what it kept is its own when it wakes up again
 
     def _wake(self) -> None:
         limit = Limit(f"waking the engine of {self._name}", self._patience.wake)
@@ -116,13 +117,13 @@ class Engine:
             self._awake = False
             return
         self._until(True, self._control.release, limit)
-        self.leaked = self._shortfall(before)
+        self._leaked = self._shortfall(before)
         self._awake = False
-        if self.leaked:
+        if self._leaked:
             logger.warning(
                 "the engine of %s is LEAKY: asleep it keeps %.1f MiB that it should have given up; they are charged",
                 self._name,
-                self.leaked / MIB,
+                self._leaked / MIB,
             )
 
     def _until(self, asleep: bool, command: Callable[[Watch], None], limit: Limit) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import Any
 
-from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
 from workers.canary import Canary
 from workers.engines.connection import Connection
 from workers.engines.control import Control
 from workers.engines.engine import Engine, MemoryProbe, Patience
 from workers.engines.engine_replica import EngineReplica
 from workers.engines.shape import EngineMethod, checked
-from workers.service import Away, Place, Watch
+from workers.service import Away, Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,7 @@ class EngineService:
 
     def method(self, name: str) -> EngineMethod:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._spec.methods[name]
-        except KeyError:
-            known = ", ".join(sorted(self._spec.methods))
-            raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
+        return method_named(self.name, self._spec.methods, name)
 
     def run(self, name: str, replica: EngineReplica, items: Sequence[Any], watch: Watch) -> list[Any]:
         """Answer one batch on a leased replica. See `workers.service.Service`."""
