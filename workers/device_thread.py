@@ -18,10 +18,12 @@ class DeviceThread:
 
     Args:
         device: its name.
+        prepare: done in the thread first.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, prepare: Callable[[], None] = lambda: None) -> None:
         self.device = device
+        self._prepare = prepare
         self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -44,6 +46,7 @@ class DeviceThread:
                 self._thread = None
 
     def _run(self) -> None:
+        self._prepare()
         while (item := self._work.get()) is not None:
             future, work = item
             if not future.set_running_or_notify_cancel():

@@ -108,16 +108,24 @@ def _slots(
     places = [_place(device, ops, budget, paging) for (device, ops), budget in zip(devices, budgets, strict=True)]
     replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
-    for index, pager in enumerate(pagers):
+    for index, (pager, place) in enumerate(zip(pagers, places, strict=True)):
         own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
         for name, paged in own.items():
             pager.register(name, paged)
-        slots.append(Slot(pager, own, DeviceThread(pager.device)))
+        slots.append(Slot(pager, own, _thread(place)))
     return tuple(slots)
 
 
 def _place(device: Device, ops: DeviceOps | None, budget: int, paging: Paging) -> Place:
     return Place(device.id) if ops is None else Place(device.id, ops, ops.arena(budget), paging.overlap)
+
+
+def _thread(place: Place) -> DeviceThread:
+    if place.ops is None:
+        return DeviceThread(place.device)
+    from workers.torch_devices import same_threads
+
+    return DeviceThread(place.device, same_threads)
 
 
 def _budget(device: Device, services: Collection[Service], index: int) -> int:

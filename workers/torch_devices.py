@@ -25,6 +25,11 @@ def torch_devices(inventory: Inventory, threads: int | None) -> Sequence[tuple[D
     return found
 
 
+def same_threads() -> None:
+    """Set the number of threads in a new thread: else its first product uses all cores, and rounds differently."""
+    torch.set_num_threads(torch.get_num_threads())
+
+
 def _bound_threads(threads: int | None, inventory: Inventory) -> None:
     """Calls on emulated devices compute at the same time: together they should not use more threads than cores."""
     if threads is None and inventory.source == "emulated":

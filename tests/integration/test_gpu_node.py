@@ -13,6 +13,7 @@ import pytest
 from tests.support.torch_tests import NEEDS_TORCH  # isort: skip  # must run before torch is imported
 import torch
 
+from benchmarks.service_models import SERVICES, answer, network
 from tangram_tasks.errors import (
     ActionCancelled,
     ActionTimeout,
@@ -281,3 +282,12 @@ def test_stopping_cancels_what_still_runs(start: StartNode) -> None:
         node.stop(grace=0.0)
         with pytest.raises(ActionCancelled):
             lease.call("score", NUMBERS)
+
+
+def test_the_first_answer_of_a_device_is_like_the_later_ones(start: StartNode) -> None:
+    """A new thread's first product would use all cores, and round differently."""
+    node = start(SERVICES[0], budget_mib=None, threads=1)
+    (name,) = node.services
+    with torch.inference_mode():
+        expected = answer(network(0), NUMBERS["numbers"])
+    assert [_ask(node, name) for _ in range(3)] == [expected] * 3
