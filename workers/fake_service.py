@@ -63,6 +63,7 @@ class FakeService:
         page_in_s: seconds that a page-in takes.
         item_s: seconds that an item takes.
         canary: a question with a known answer.
+        sizes: numbers of devices that an action may have; () allows any.
     """
 
     residual_bytes = 0
@@ -70,11 +71,19 @@ class FakeService:
     spans: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
-        self, name: str, nbytes: int, *, page_in_s: float = 0.0, item_s: float = 0.0, canary: Canary | None = None
+        self,
+        name: str,
+        nbytes: int,
+        *,
+        page_in_s: float = 0.0,
+        item_s: float = 0.0,
+        canary: Canary | None = None,
+        sizes: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.nbytes = nbytes
         self.canary = canary
+        self.sizes = sizes
         self._page_in_s = page_in_s
         self._item_s = item_s
         self._methods = {

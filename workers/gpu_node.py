@@ -210,7 +210,10 @@ class GpuNode:
         count = len(self._slots.devices)
         if not 1 <= units <= count:
             raise InvalidAction(f"action {action} asks for {units} of {count} devices of {self.node}")
-        spans = self._slots.services[service].spans
+        sizes, spans = self._slots.services[service].sizes, self._slots.services[service].spans
+        if sizes and units not in sizes:
+            allowed = ", ".join(map(str, sizes))
+            raise InvalidAction(f"action {action} asks for {units} devices, and service {service} takes {allowed}")
         able = {index for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
         choices = [cell for cell in spans or self._cells.choices(units) if len(cell) == units and able.issuperset(cell)]
         if not choices:

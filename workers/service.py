@@ -116,6 +116,10 @@ class Service(Protocol):
         """A question with a known answer."""
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of devices that a lease can have; () when any will do."""
+
+    @property
     def spans(self) -> tuple[tuple[int, ...], ...]:
         """The sets of devices, by index, that a lease can have; () when any will do."""
 

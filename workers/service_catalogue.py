@@ -63,6 +63,7 @@ def load_service(
             page_in_s=declaration.page_in_s,
             item_s=declaration.item_s,
             canary=declaration.canary,
+            sizes=declaration.sizes,
         )
     if not isinstance(declaration, TorchDeclaration):
         return engine_service(declaration, state_dir, probe)

@@ -36,7 +36,13 @@ class _Service(_Declared):
         return self
 
 
-class TorchDeclaration(_Service):
+class _Anywhere(_Service):
+    """What a service has that can be on any device: how many an action may have; by default any number."""
+
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = ()
+
+
+class TorchDeclaration(_Anywhere):
     """A model that computes in the node's process.
 
     Args:
@@ -186,7 +192,7 @@ class SglangDeclaration(_EngineDeclaration):
     kind: Literal["sglang"] = "sglang"
 
 
-class FakeDeclaration(_Service):
+class FakeDeclaration(_Anywhere):
     """A service without a model; see `workers.fake_service`.
 
     Args:

@@ -73,11 +73,13 @@ class ServiceSpec:
         name: by which actions ask for it.
         load: returns its model; whatever it raises becomes a ConfigurationError.
         canary: a question with a known answer.
+        sizes: numbers of devices that an action may have; () allows any.
     """
 
     name: str
     load: Callable[[LoadContext], Model]
     canary: Canary | None = None
+    sizes: tuple[int, ...] = ()
 
 
 class TorchService:
@@ -96,6 +98,7 @@ class TorchService:
     def __init__(self, spec: ServiceSpec, model: Model, image: HostImage) -> None:
         self.name = spec.name
         self.canary = spec.canary
+        self.sizes = spec.sizes
         self.image = image
         self.nbytes = image.nbytes
         self._freed = False

@@ -13,7 +13,7 @@ import pytest
 from compose.cli import main
 from compose.embedded import Stack
 from compose.stack_config import GpuNodeConfig, StackConfig
-from tangram_tasks import ActionTimeout, Infeasible, ServiceUnavailable, TangramApp
+from tangram_tasks import ActionTimeout, Infeasible, InvalidAction, ServiceUnavailable, TangramApp
 from tangram_tasks.rewards import logprobs, score
 from tangram_tasks.settings import settings
 from tests.support.engine_simulators import SglangSimulator, SimulatedDevice, VllmSimulator
@@ -27,7 +27,7 @@ PAIRS = [["the cat", "the cat"], ["the cat", "the dog"]]
 DECLARED = """
 services:
   - {name: fake, kind: fake, memory: 100MiB, canary: {payload: {pairs: [[a, a]]}, expected: [1.0]}}
-  - {name: wrong, kind: fake, memory: 100MiB, canary: {payload: {pairs: [[a, b]]}, expected: [1.0]}}
+  - {name: wrong, kind: fake, memory: 100MiB, sizes: [1], canary: {payload: {pairs: [[a, b]]}, expected: [1.0]}}
   - name: vllm
     kind: vllm
     servers: [{url: "%s", devices: [0]}]
@@ -117,6 +117,12 @@ def test_what_no_node_could_ever_hold_is_infeasible(app: TangramApp) -> None:
         best.using(gpu=4).delay("a", ["b"]).get(timeout=WAIT)
     with pytest.raises(Infeasible, match="calls service nobody, which no gpu node holds"):
         score.delay("nobody", PAIRS).get(timeout=WAIT)
+
+
+def test_a_number_of_devices_that_the_service_does_not_take_is_refused(app: TangramApp) -> None:
+    for service, named in (("wrong", "service wrong takes 1"), ("vllm", r"service vllm can be on \[\[0\]\] only")):
+        with pytest.raises(InvalidAction, match=named):
+            score.using(gpu=2).delay(service, PAIRS).get(timeout=WAIT)
 
 
 def test_an_endless_scorer_times_out_and_others_go_on(

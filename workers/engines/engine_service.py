@@ -69,6 +69,7 @@ class EngineService:
         self.nbytes = spec.nbytes
         self.residual_bytes = spec.residual_bytes
         self.canary = spec.canary
+        self.sizes: tuple[int, ...] = ()  # the spans say it
         self.spans = _unions([server.devices for server in servers])
         self._spec = spec
         self._servers = tuple(servers)
