@@ -19,6 +19,7 @@ HEADER = "tangram"
 GRANT_HEADER = "tangram_grant"
 
 NodeKind = Literal["cpu", "gpu", "api"]
+ServiceVerb = Literal["ls", "load", "park", "pin", "unpin", "canary"]
 
 
 class _Message(BaseModel):
@@ -167,7 +168,25 @@ class DrainNode(_Message):
     op: Literal["drain"] = "drain"
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | DrainNode
+class ServiceOrder(_Message):
+    """To a GPU node: look at its services, or move one by hand; answered by ServiceAnswer.
+
+    Args:
+        verb: "ls" looks; "load" and "park" page in and out now; "pin" keeps it resident, "unpin" lets it go again;
+            "canary" asks the question whose answer is known.
+        service: which one; "" is all of them, for "ls".
+        reply: names the answer.
+        timeout: seconds that it may take.
+    """
+
+    op: Literal["service"] = "service"
+    verb: ServiceVerb
+    service: str = ""
+    reply: str
+    timeout: float = Field(default=60.0, gt=0)
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | DrainNode | ServiceOrder
 
 
 class SandboxState(_Report):
@@ -211,6 +230,48 @@ class ActionResized(_Report):
 
 
 NodeEvent = SandboxState | NodeState | ActionResized
+
+
+class ServiceState(_Report):
+    """A service on one device.
+
+    Args:
+        service: its name.
+        device: the device's id.
+        state: where its weights are.
+        reason: why it has failed.
+        nbytes: bytes that it takes there when it is paged in.
+        kept: it does not make room for others.
+        in_use: actions that hold it there now.
+        page_ins: how often it was paged in.
+        hits: how often it was there already.
+    """
+
+    service: str
+    device: str
+    state: str
+    reason: str = ""
+    nbytes: int
+    kept: bool
+    in_use: int
+    page_ins: int = 0
+    hits: int = 0
+
+
+class ServiceAnswer(_Report):
+    """Node to whoever sent a ServiceOrder.
+
+    Args:
+        node: the node.
+        ok: whether it was done.
+        message: what was done, or why it was not.
+        states: of the services that were asked about.
+    """
+
+    node: str
+    ok: bool
+    message: str = ""
+    states: tuple[ServiceState, ...] = ()
 
 
 class QuotaRecord(_Message):

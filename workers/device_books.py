@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
+from tangram_tasks.wire import ServiceState
 from workers.arena import Arena, aligned
 from workers.page_out import Idle, PageOutPolicy
 from workers.residency import Counters, Entry, Residency
@@ -82,6 +83,7 @@ class DeviceBooks:
         """Note that a service is resident."""
         entry.state = Residency.RESIDENT
         entry.took(seconds)
+        entry.page_ins += 1
         self.counters.page_ins += 1
         self.counters.bytes_in += entry.paged.nbytes
 
@@ -98,6 +100,21 @@ class DeviceBooks:
             entry.charged = left > 0
         self.counters.page_outs += entry.state is Residency.DRAINING and not left
         entry.state, entry.reason = (Residency.FAILED if reason else Residency.PARKED), reason
+
+    def state(self, service: str) -> ServiceState:
+        """Return what people may know of a service here."""
+        entry = self.entries[service]
+        return ServiceState(
+            service=service,
+            device=self.device,
+            state=entry.state.value,
+            reason=entry.reason,
+            nbytes=entry.paged.nbytes,
+            kept=entry.kept,
+            in_use=len(entry.pins),
+            page_ins=entry.page_ins,
+            hits=entry.hits,
+        )
 
     def crowded(self, entry: Entry, action: str) -> ServiceUnavailable:
         """Return the error of an action that found no room in time."""

@@ -30,7 +30,7 @@ def engine_service(declaration: EngineDeclaration, state_dir: Path, probe: Memor
         residual_bytes=declaration.residual or 0,
         methods=_methods(declaration),
         canary=declaration.canary,
-        patience=Patience(declaration.sleep_s, declaration.wake_s, declaration.settle_s),
+        patience=Patience(declaration.sleep_s, declaration.wake_s, declaration.canary_s, declaration.settle_s),
     )
     servers = []
     for index, server in enumerate(declaration.servers):

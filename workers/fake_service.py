@@ -9,10 +9,9 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
-from tangram_tasks.errors import InvalidAction
 from workers import payloads
 from workers.canary import Canary
-from workers.service import Place, Watch
+from workers.service import Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,7 @@ class FakeService:
         page_in_s: seconds that a page-in takes.
         item_s: seconds that an item takes.
         canary: a question with a known answer.
+        sizes: numbers of devices that an action may have; () allows any.
     """
 
     residual_bytes = 0
@@ -71,11 +71,19 @@ class FakeService:
     spans: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
-        self, name: str, nbytes: int, *, page_in_s: float = 0.0, item_s: float = 0.0, canary: Canary | None = None
+        self,
+        name: str,
+        nbytes: int,
+        *,
+        page_in_s: float = 0.0,
+        item_s: float = 0.0,
+        canary: Canary | None = None,
+        sizes: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.nbytes = nbytes
         self.canary = canary
+        self.sizes = sizes
         self._page_in_s = page_in_s
         self._item_s = item_s
         self._methods = {
@@ -89,12 +97,7 @@ class FakeService:
 
     def method(self, name: str) -> FakeMethod:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._methods[name]
-        except KeyError:
-            raise InvalidAction(
-                f"service {self.name} has no method {name!r}, only: {', '.join(self._methods)}"
-            ) from None
+        return method_named(self.name, self._methods, name)
 
     def run(self, name: str, replica: FakeReplica, items: Sequence[Any], watch: Watch) -> list[Any]:
         """Answer one batch, looking at the watch before each item."""

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from tangram_tasks.wire import ServiceState
 from workers.cells import Cell, CellTree
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
 from workers.device_health import DeviceHealth
 from workers.devices import Inventory, emulate, poll, probe
+from workers.gpu_slots import Slots
 from workers.gpu_upkeep import GpuUpkeep
 from workers.lease_book import LeaseBook
 from workers.outlook import Outlook
@@ -23,10 +24,8 @@ from workers.page_out import POLICIES, PageOutName
 from workers.pager import Pager
 from workers.paging import Paging
 from workers.residency import PageIn, Residency
+from workers.service import Service
 from workers.service_lease import ServiceLease
-
-if TYPE_CHECKING:
-    from workers.gpu_slots import Slots
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +126,23 @@ class GpuNode:
                 lease.add(slot.replicas[service], cost, slot.thread)
             yield lease
 
+    def find(self, service: str) -> Service:
+        """Return a service. Raises InvalidAction naming those there are."""
+        self._pagers(service)
+        return self._slots.services[service]
+
+    def states(self, service: str) -> list[ServiceState]:
+        """Return how a service is on each of its devices. Raises InvalidAction."""
+        return [pager.state(service) for pager in self._pagers(service)]
+
     def load(self, service: str, *, deadline: float) -> PageIn:
-        """Page a service in on the device where that costs least. Raises InvalidAction, ServiceUnavailable."""
-        pagers = self._pagers(service)
-        return min(pagers, key=lambda pager: pager.cost(service)).load(service, deadline=deadline)
+        """Page a service in where that costs least. Raises InvalidAction, ServiceUnavailable."""
+        spans = self.find(service).spans
+        pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        places = spans or tuple((index,) for index in pagers)
+        chosen = min(places, key=lambda place: (len(place), sum(pagers[index].cost(service) for index in place)))
+        loads = [pagers[index].load(service, deadline=deadline) for index in chosen]
+        return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
 
     def park(self, service: str, *, deadline: float | None = None) -> None:
         """Page a service out wherever it is; see `Pager.park`. Raises InvalidAction, ServiceUnavailable."""
@@ -156,7 +168,7 @@ class GpuNode:
         pagers = [slot.pager for slot in self._slots.devices]
         counters = [pager.counters for pager in pagers]
         resident = {
-            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in pagers))
+            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in self._pagers(name)))
             for name in self._slots.services
         }
         return {
@@ -208,7 +220,10 @@ class GpuNode:
         count = len(self._slots.devices)
         if not 1 <= units <= count:
             raise InvalidAction(f"action {action} asks for {units} of {count} devices of {self.node}")
-        spans = self._slots.services[service].spans
+        sizes, spans = self._slots.services[service].sizes, self._slots.services[service].spans
+        if sizes and units not in sizes:
+            allowed = ", ".join(map(str, sizes))
+            raise InvalidAction(f"action {action} asks for {units} devices, and service {service} takes {allowed}")
         able = {index for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
         choices = [cell for cell in spans or self._cells.choices(units) if len(cell) == units and able.issuperset(cell)]
         if not choices:
@@ -233,9 +248,8 @@ def _build(
     inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
 ) -> Slots:
     try:
-        from workers.gpu_slots import Slots
+        return Slots.build(inventory, services, state_dir, threads, paging)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ConfigurationError("a GPU node needs torch, which is not installed: install tangram-rl[gpu]") from error
-    return Slots.build(inventory, services, state_dir, threads, paging)

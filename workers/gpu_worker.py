@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.resources import GPU
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord, ServiceAnswer, ServiceOrder
 from workers.gpu_node import GpuNode
 from workers.node import Applied, Usage
+from workers.service_orders import obey_service_order
 
 
 class GpuWorker:
@@ -63,8 +64,9 @@ class GpuWorker:
         """Refuse the action's next batch."""
         return self._node.cancel(action)
 
-    def obey(self, order: NodeOrder) -> None:
-        """GPU nodes have no sandboxes."""
+    def obey(self, order: NodeOrder) -> ServiceAnswer | None:
+        """Look at services, or move them by hand; GPU nodes have no sandboxes."""
+        return obey_service_order(self._node, order) if isinstance(order, ServiceOrder) else None
 
     def stats(self) -> dict[str, float]:
         """Page-ins, hits, bytes moved."""

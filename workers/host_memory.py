@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from workers.host_image import HostImage
+    from workers.host_image import HostImage
 
 logger = logging.getLogger(__name__)
 

@@ -69,7 +69,7 @@ class Node(Protocol):
         """Kill what a running action runs here; False if it does not run here."""
 
     def obey(self, order: NodeOrder) -> Any:
-        """Carry out an order that is not a kill; returns a NodeEvent to report, or None."""
+        """Carry out an order that is not a kill; returns a NodeEvent to report, a ServiceAnswer, or None."""
 
     def stats(self) -> dict[str, float]:
         """Counters for people."""

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.wire import ServiceState
 from workers.device_books import MIB, DeviceBooks
 from workers.paging import DEFAULT, Paging
 from workers.residency import Entry, PageIn, Residency
-from workers.service import Paged
+from workers.service import Away, Paged
 
 #: States that some thread is about to change.
 _MOVING = (Residency.PAGING_IN, Residency.DRAINING)
@@ -61,6 +62,11 @@ class Pager:
     def residency(self, service: str) -> Residency:
         """Return where the service is."""
         return self._entries[service].state
+
+    def state(self, service: str) -> ServiceState:
+        """Return what people may know of the service here."""
+        with self._changed:
+            return self._books.state(service)
 
     def cost(self, service: str) -> int:
         """Rank the device for a service, lower is better: 0 resident, 1 room, 2 others must go or wait, 3 failed."""
@@ -174,6 +180,7 @@ class Pager:
                 if self._admits(entry):
                     entry.pins.append(action)
                     entry.paged.leased = True
+                    entry.hits += 1
                     self.counters.hits += 1
                     return PageIn(self._clock() - started if waited else 0.0)
                 victims: list[Entry] = []
@@ -220,11 +227,11 @@ class Pager:
         try:
             entry.paged.page_in(offset)
         except BaseException as error:
-            failed = isinstance(error, Exception)
             with self._changed:
                 entry.pins.remove(action)
+            failed = isinstance(error, Exception) and not isinstance(error, Away)
             self._page_out(entry, f"page-in: {error}" if failed else "")
-            if not failed:
+            if not isinstance(error, Exception):
                 raise
             raise ServiceUnavailable(
                 f"service {entry.service} could not be paged in on device {self.device} for {action}: {error}"

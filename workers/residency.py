@@ -60,6 +60,8 @@ class Entry:
         heat: how often it is used; see `use`.
         seconds: a typical page-in.
         reason: why it failed.
+        page_ins: how often it was paged in.
+        hits: how often it was there already.
     """
 
     service: str
@@ -72,6 +74,8 @@ class Entry:
     heat: float = 0.0
     seconds: float = 0.0
     reason: str = ""
+    page_ins: int = 0
+    hits: int = 0
 
     @property
     def idle(self) -> bool:

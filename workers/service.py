@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tangram_tasks.errors import InvalidAction, ServiceUnavailable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workers.canary import Canary
     from workers.device_ops import DeviceOps
+
+
+class Away(ServiceUnavailable):
+    """What computes the service could not be reached. It may be back later: the service has not failed."""
 
 
 class Paged(Protocol):
@@ -34,6 +40,16 @@ class Paged(Protocol):
 
     def settle(self) -> str:
         """After the last lease: keep declared changes; return what changed without being declared, or ""."""
+
+
+M = TypeVar("M")
+
+
+def method_named(service: str, methods: Mapping[str, M], name: str) -> M:
+    """Return a service's method. Raises InvalidAction naming those there are."""
+    if name not in methods:
+        raise InvalidAction(f"service {service} has no method {name!r}, only: {', '.join(sorted(methods))}")
+    return methods[name]
 
 
 class Watch(Protocol):
@@ -100,8 +116,12 @@ class Service(Protocol):
         """A question with a known answer."""
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of devices that a lease can have; () when any will do."""
+
+    @property
     def spans(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of devices, by index, each leased as a whole or not at all; () when any device will do."""
+        """The sets of devices, by index, that a lease can have; () when any will do."""
 
     def replicas(self, places: Sequence[Place]) -> Sequence[Paged | None]:
         """Return what pages it onto each place; None where it cannot be. Called once. Raises ConfigurationError."""

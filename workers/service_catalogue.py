@@ -63,6 +63,7 @@ def load_service(
             page_in_s=declaration.page_in_s,
             item_s=declaration.item_s,
             canary=declaration.canary,
+            sizes=declaration.sizes,
         )
     if not isinstance(declaration, TorchDeclaration):
         return engine_service(declaration, state_dir, probe)
@@ -85,8 +86,8 @@ def _declared(text: str) -> list[ServiceDeclaration]:
         return _in_python(text)
     known = ", ".join(PACKAGED)
     raise ConfigurationError(
-        f"unknown service {text!r}: use {known}, name=module:function for one of your own, the path of a .yaml file, "
-        "or module:NAME of declarations in Python"
+        f"unknown service {text!r}: use {known}, or name=module:function for one of your own; a .yaml file declares "
+        "several, and so does module:NAME in Python"
     )
 
 

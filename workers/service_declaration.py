@@ -36,7 +36,13 @@ class _Service(_Declared):
         return self
 
 
-class TorchDeclaration(_Service):
+class _Anywhere(_Service):
+    """What a service has that can be on any device: how many an action may have; by default any number."""
+
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = ()
+
+
+class TorchDeclaration(_Anywhere):
     """A model that computes in the node's process.
 
     Args:
@@ -97,11 +103,11 @@ class ServerDeclaration(_Declared):
     """One running engine.
 
     Args:
-        url: its address.
+        url: its address, without a password: see `key_env`.
         devices: the devices that it computes on, by index on the node.
     """
 
-    url: str = Field(pattern=r"^https?://\S+$")
+    url: str = Field(pattern=r"^https?://[^\s@]+$")
     devices: tuple[int, ...] = Field(default=(0,), min_length=1)
 
     @model_validator(mode="after")
@@ -124,6 +130,7 @@ class _EngineDeclaration(_Service):
         methods: further ones, or others under the names of the presets.
         sleep_s: seconds for going to sleep, running requests included.
         wake_s: seconds for waking up.
+        canary_s: seconds for the canary's answer after that.
         settle_s: seconds after which memory that was given up must be free.
     """
 
@@ -136,6 +143,7 @@ class _EngineDeclaration(_Service):
     methods: dict[str, Shape] = {}
     sleep_s: _Seconds = 60.0
     wake_s: _Seconds = 120.0
+    canary_s: _Seconds = 30.0
     settle_s: _Seconds = 5.0
 
     @model_validator(mode="after")
@@ -184,7 +192,7 @@ class SglangDeclaration(_EngineDeclaration):
     kind: Literal["sglang"] = "sglang"
 
 
-class FakeDeclaration(_Service):
+class FakeDeclaration(_Anywhere):
     """A service without a model; see `workers.fake_service`.
 
     Args:

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable, TangramError
+from tangram_tasks.errors import ConfigurationError, ServiceUnavailable, TangramError
 from workers.canary import Canary
 from workers.device_ops import DeviceOps
 from workers.host_image import HostImage
 from workers.replica import Replica, clone
-from workers.service import Place, Watch
+from workers.service import Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,13 @@ class ServiceSpec:
         name: by which actions ask for it.
         load: returns its model; whatever it raises becomes a ConfigurationError.
         canary: a question with a known answer.
+        sizes: numbers of devices that an action may have; () allows any.
     """
 
     name: str
     load: Callable[[LoadContext], Model]
     canary: Canary | None = None
+    sizes: tuple[int, ...] = ()
 
 
 class TorchService:
@@ -96,6 +98,7 @@ class TorchService:
     def __init__(self, spec: ServiceSpec, model: Model, image: HostImage) -> None:
         self.name = spec.name
         self.canary = spec.canary
+        self.sizes = spec.sizes
         self.image = image
         self.nbytes = image.nbytes
         self._freed = False
@@ -142,11 +145,7 @@ class TorchService:
 
     def method(self, name: str) -> Method:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._methods[name]
-        except KeyError:
-            known = ", ".join(sorted(self._methods))
-            raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
+        return method_named(self.name, self._methods, name)
 
     def run(self, name: str, replica: Replica, items: Sequence[Any], watch: Watch) -> list[Any]:
         """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model.

@@ -19,7 +19,7 @@ Load = Callable[[LoadContext], Model]
 
 def load_torch(declaration: TorchDeclaration, state_dir: Path, ops: DeviceOps) -> TorchService:
     """Load a declared service. Raises ConfigurationError naming it."""
-    spec = ServiceSpec(declaration.name, _loader(declaration), declaration.canary)
+    spec = ServiceSpec(declaration.name, _loader(declaration), declaration.canary, declaration.sizes)
     context = LoadContext(state_dir, accelerated=ops.device.type != "cpu")
     return TorchService.load(spec, context, ops)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tangram_tasks.errors import ServiceUnavailable
-from workers.service import Watch
+from workers.service import Away, Watch
 
 T = TypeVar("T")
 
@@ -23,10 +23,6 @@ PAUSES = (0.1, 0.2, 0.4, 0.8)
 #: Seconds between looks at whether the caller still wants the answer.
 _LOOK = 0.05
 _CONNECT = 5.0
-
-
-class EngineAway(ServiceUnavailable):
-    """The engine did not answer, though it was tried several times. It may be back later."""
 
 
 class Connection:
@@ -88,7 +84,7 @@ class Connection:
                 connection that was refused is always tried again.
 
         Raises:
-            EngineAway: it could not be reached.
+            Away: it could not be reached.
             ServiceUnavailable: it answered with another status of 300 or above.
         """
         return self._wait(self._send("POST", path, query, body, tries=len(PAUSES) + 1 if again else 1), watch)
@@ -143,25 +139,23 @@ class Connection:
             if pause is None or not may_retry:
                 break
             await asyncio.sleep(pause)
-        raise EngineAway(f"the engine of {self._name} at {self.url} {reason} at {path}: is it running?")
+        raise Away(f"the engine of {self._name} at {self.url} {reason} at {path}: is it running?")
 
     async def _end(self) -> None:
-        await self._client.aclose()
         current = asyncio.current_task()
         left = [task for task in asyncio.all_tasks() if task is not current]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await self._client.aclose()
+        await asyncio.sleep(0)  # transports close themselves in the loop's next turn
 
 
 async def _run(work: Awaitable[T]) -> T:
     try:
         return await work
-    except* ServiceUnavailable as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
+    except BaseExceptionGroup as group:  # of several requests sent at once: the first fault stands for all
+        raise group.exceptions[0] from None
 
 
 def _json(name: str, path: str, answer: httpx.Response) -> Any:

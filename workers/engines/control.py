@@ -10,6 +10,9 @@ from workers.service import Watch
 class Control(Protocol):
     """The commands of one kind of engine. They return when the engine says that it is done, which proves nothing."""
 
+    #: How the server must have been started, for messages.
+    needs: str
+
     def asleep(self, watch: Watch) -> bool | None:
         """Whether the engine has given its memory up, as far as that is known; None if it cannot tell."""
 

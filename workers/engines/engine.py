@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tangram_tasks.errors import ServiceUnavailable
-from workers.engines.connection import EngineAway
 from workers.engines.control import Control
 from workers.engines.limit import Limit
-from workers.service import Watch
+from workers.service import Away, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +33,13 @@ class Patience:
     Args:
         sleep: to end what runs and give its memory up.
         wake: to take its memory again.
+        canary: to answer its canary after that.
         settle: until memory that it says it gave up is free.
     """
 
     sleep: float = 60.0
     wake: float = 120.0
+    canary: float = 30.0
     settle: float = 5.0
 
 
@@ -68,7 +69,6 @@ class Engine:
         check: Callable[[Watch], str],
         patience: Patience,
     ) -> None:
-        self.leaked = 0
         self._name = name
         self._control = control
         self._devices = devices
@@ -79,6 +79,7 @@ class Engine:
         self._lock = threading.Lock()
         self._placed: set[str] = set()
         self._awake = True  # until `adopt` has put it to sleep
+        self._leaked = 0
 
     def adopt(self) -> None:
         """Put it to sleep, whatever it does at our start. Raises ServiceUnavailable."""
@@ -95,16 +96,17 @@ class Engine:
     def leave(self, device: str) -> int:
         """Take a device back; returns how many of its bytes are still taken there. Raises ServiceUnavailable."""
         with self._lock:
+            was_here = device in self._placed
             self._placed.discard(device)
             if self._awake:
                 self._sleep()
-            return self.leaked
+            return self._leaked if was_here else 0  # what it kept is its own when it wakes up again
 
     def _wake(self) -> None:
         limit = Limit(f"waking the engine of {self._name}", self._patience.wake)
         self._awake = True  # from here on it may hold memory, whatever it answers
         self._until(False, self._control.resume, limit)
-        problem = self._check(limit)
+        problem = self._check(Limit("the canary", self._patience.canary))
         if problem:
             raise ServiceUnavailable(f"the engine of {self._name} woke up wrong: {problem}")
 
@@ -115,25 +117,25 @@ class Engine:
             self._awake = False
             return
         self._until(True, self._control.release, limit)
-        self.leaked = self._shortfall(before)
+        self._leaked = self._shortfall(before)
         self._awake = False
-        if self.leaked:
+        if self._leaked:
             logger.warning(
                 "the engine of %s is LEAKY: asleep it keeps %.1f MiB that it should have given up; they are charged",
                 self._name,
-                self.leaked / MIB,
+                self._leaked / MIB,
             )
 
     def _until(self, asleep: bool, command: Callable[[Watch], None], limit: Limit) -> None:
         """Give a command until the engine's state is the wanted one, or it cannot tell its state."""
-        lost: EngineAway | None = None
+        lost: Away | None = None
         for _ in range(TRIES):
             if self._control.asleep(limit) is asleep:
                 return
             try:
                 command(limit)
                 lost = None
-            except EngineAway as error:  # the command may have arrived
+            except Away as error:  # the command may have arrived
                 lost = error
             state = self._control.asleep(limit)
             if state is asleep or (state is None and lost is None):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, combinations
 from typing import Any
 
-from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
 from workers.canary import Canary
 from workers.engines.connection import Connection
 from workers.engines.control import Control
 from workers.engines.engine import Engine, MemoryProbe, Patience
 from workers.engines.engine_replica import EngineReplica
 from workers.engines.shape import EngineMethod, checked
-from workers.service import Place, Watch
+from workers.service import Away, Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class EngineService:
         self.nbytes = spec.nbytes
         self.residual_bytes = spec.residual_bytes
         self.canary = spec.canary
-        self.spans = tuple(server.devices for server in servers)
+        self.sizes: tuple[int, ...] = ()  # the spans say it
+        self.spans = _unions([server.devices for server in servers])
         self._spec = spec
         self._servers = tuple(servers)
         self._probe = probe
@@ -91,11 +93,7 @@ class EngineService:
 
     def method(self, name: str) -> EngineMethod:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._spec.methods[name]
-        except KeyError:
-            known = ", ".join(sorted(self._spec.methods))
-            raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
+        return method_named(self.name, self._spec.methods, name)
 
     def run(self, name: str, replica: EngineReplica, items: Sequence[Any], watch: Watch) -> list[Any]:
         """Answer one batch on a leased replica. See `workers.service.Service`."""
@@ -119,7 +117,7 @@ class EngineService:
         try:
             engine.adopt()
         except ServiceUnavailable as error:
-            raise ConfigurationError(f"service {self.name}: {error}") from error
+            raise ConfigurationError(f"service {self.name}: {error}; it needs {server.control.needs}") from error
         return engine
 
     def _checker(self, connection: Connection) -> Callable[[Watch], str]:
@@ -131,6 +129,8 @@ class EngineService:
             items = self.method(canary.method).items(canary.payload)
             try:
                 return canary.complaint(self._ask(canary.method, connection, items, watch))
+            except Away:
+                raise
             except ServiceUnavailable as error:
                 return f"its canary ({canary.method}) failed: {error}"
 
@@ -149,3 +149,9 @@ class EngineService:
             raise ServiceUnavailable(f"service {self.name} gave {len(answers)} answers to {len(items)} items in {name}")
         values: list[Any] = checked(self.name, answers)
         return values
+
+
+def _unions(groups: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Return the devices of each choice of servers: a server is used as a whole."""
+    choices = (choice for count in range(1, len(groups) + 1) for choice in combinations(groups, count))
+    return tuple(tuple(sorted(chain.from_iterable(choice))) for choice in choices)

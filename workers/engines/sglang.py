@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tangram_tasks.errors import ServiceUnavailable
-from workers.engines.connection import Connection, EngineAway
-from workers.service import Watch
+from workers.engines.connection import Connection
+from workers.service import Away, Watch
 
 #: Seconds between tries to flush the cache, which is refused while a request runs.
 _FLUSH_PAUSE = 0.1
@@ -27,6 +27,8 @@ class SglangControl:
         connection: to the server.
         memo: file that remembers what was released, also when this process is killed.
     """
+
+    needs = "an SGLang server with --enable-memory-saver and --enable-weights-cpu-backup"
 
     def __init__(self, connection: Connection, memo: Path) -> None:
         self._connection = connection
@@ -51,7 +53,7 @@ class SglangControl:
         doubt = False
         try:
             self._connection.post("/resume_memory_occupation", watch, body={}, again=False)
-        except EngineAway:
+        except Away:
             doubt = True
         self._connection.post("/continue_generation", watch, body={})
         if doubt:
@@ -63,7 +65,7 @@ class SglangControl:
             try:
                 self._connection.post("/flush_cache", watch, body={})
                 return
-            except EngineAway:
+            except Away:
                 raise
             except ServiceUnavailable:
                 watch.check()

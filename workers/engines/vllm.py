@@ -19,6 +19,8 @@ class VllmControl:
         level: 1 keeps the weights in the server's main memory; 2 drops them, and they are read from disk again.
     """
 
+    needs = "a vLLM server with VLLM_SERVER_DEV_MODE=1 and --enable-sleep-mode"
+
     def __init__(self, connection: Connection, level: int = 1) -> None:
         self._connection = connection
         self._level = level
