@@ -46,7 +46,8 @@ class QueueAware:
     """The one that is needed last goes first, and before it whatever nobody waits for.
 
     Among the latter the one whose page-in costs least per byte that it frees, weighted by use (GreedyDual-Size with
-    frequency). In simulation of 12 services on 80-139 GB this moved 15 to 40 % fewer bytes than LRU.
+    frequency). In simulation of 12 services on 80-139 GB, first come first served, this moved 10 to 44 % fewer bytes
+    than LRU.
     """
 
     def worth(self, idle: Idle) -> float:
