@@ -4,6 +4,8 @@
 #   TORCH_ARGS   extra arguments of pip for torch, for example an index with CPU-only wheels
 #   DEMO_ARGS    extra arguments of `tangram demo`
 #   TEST_ARGS    extra arguments of pytest
+#   MESSAGES     damaged messages of `make fuzz`
+#   SEED         of `make fuzz`
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +16,7 @@ TORCH := torch==2.13.0
 SYNC := UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --inexact --frozen --no-default-groups --extra docker --extra demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench
+.PHONY: help setup demo test lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -38,6 +40,9 @@ bench: setup ## measure every claim; fails if one does not hold
 	@failed=; for name in $$($(BIN)/python -m benchmarks | cut -d' ' -f1); do \
 		$(BIN)/python -m benchmarks $$name --json || failed="$$failed $$name"; \
 	done; test -z "$$failed" || { echo "not held:$$failed"; exit 1; }
+
+fuzz: setup ## put damaged messages on the admission list of a real deployment (MESSAGES, SEED)
+	@$(BIN)/pytest tests/chaos/test_fuzz.py --timeout 0 --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
 $(VENV)/.stamp-uv:
 	@echo "== making $(VENV)"

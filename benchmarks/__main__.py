@@ -16,6 +16,7 @@ BENCHMARKS = {
     "decision": "time of one event in the scheduler core, policy live, 1,536 actions on 15 nodes of 256 cores",
     "scale": "memory and time per event of the scheduler core with 100,000 waiting actions",
     "cpu_overhead": "time that giving and taking a sandbox's cores adds to one action",
+    "session": "time of one command in a bash session, against a process of its own",
     "creation_storm": "what making 20 sandboxes does to actions beside it",
     "vectors": "decisions of policy paper against recorded instances",
     "resize": "time to grow and shrink the sandbox of a running action",

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ from tangram_tasks.action import Qos
 from tangram_tasks.wire import OpenTrajectory
 from workers.cpu_node import CpuNode
 from workers.sandbox_lease import SandboxLease
+from workers.sandbox_policy import DEFAULT_POLICY, SandboxPolicy
 
 TRAJECTORY = "benchmark"
 MEMORY_MIB = 128
 
 
 @contextmanager
-def warm_node(*trajectories: str) -> Iterator[CpuNode]:
+def warm_node(*trajectories: str, policy: SandboxPolicy = DEFAULT_POLICY) -> Iterator[CpuNode]:
     """Yield a node on which these trajectories (by default one) have a sandbox."""
     with tempfile.TemporaryDirectory(prefix="tangram-bench-") as folder:
-        node = CpuNode(node=Path(folder).name, owner="benchmarks", state_dir=Path(folder))
+        node = CpuNode(node=Path(folder).name, owner="benchmarks", state_dir=Path(folder), policy=policy)
         try:
             if node.backend_name == "docker":
                 build_base_image()
@@ -35,9 +37,9 @@ def warm_node(*trajectories: str) -> Iterator[CpuNode]:
             node.stop()
 
 
-def open_sandbox(node: CpuNode, trajectory: str) -> None:
+def open_sandbox(node: CpuNode, trajectory: str, memory: int = MEMORY_MIB) -> None:
     """Make a sandbox and wait until it is ready."""
-    node.open(OpenTrajectory(trajectory=trajectory, image=BASE_IMAGE, memory=MEMORY_MIB, expires_at=time.time() + 3600))
+    node.open(OpenTrajectory(trajectory=trajectory, image=BASE_IMAGE, memory=memory, expires_at=time.time() + 3600))
 
 
 def action(
@@ -66,6 +68,20 @@ def timed_true(node: CpuNode, trajectory: str = TRAJECTORY) -> tuple[float, floa
 def quantile(values: list[float], q: float) -> float:
     """Return the nearest of the values."""
     return sorted(values)[round(q * (len(values) - 1))]
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """Return the two of the values between which the median lies in 95 of 100 samples, whatever their distribution.
+
+    Of n values, those of rank k and n + 1 - k, with the largest k for which a fair coin shows fewer than k heads in n
+    throws at most 2.5 times in 100 (Conover, Practical Nonparametric Statistics, the binomial interval of a quantile).
+    """
+    n, rank, tail = len(values), 0, 0.0
+    while tail + comb(n, rank) / 2**n <= 0.025:
+        tail += comb(n, rank) / 2**n
+        rank += 1
+    ordered = sorted(values)
+    return ordered[max(0, rank - 1)], ordered[min(n - 1, n - rank)]
 
 
 def spread(values: list[float], digits: int = 3) -> dict[str, float]:

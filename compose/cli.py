@@ -17,6 +17,7 @@ from compose.commands.services import services
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
+from compose.commands.warm import warm
 
 
 class _Group(click.Group):
@@ -62,6 +63,7 @@ def cli() -> None:
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
+cli.add_command(warm)
 cli.add_command(scheduler)
 cli.add_command(services)
 cli.add_command(simulate)

@@ -84,7 +84,7 @@ def host_tree(packages: Iterable[str]) -> HostTree:
     modules = list(_library_files(library))
     for path in [*programs, python, *modules]:
         tree.add(path)
-    for path in _shared_libraries([*programs, python, *(m for m in modules if m.suffix == ".so")]):
+    for path in shared_libraries([*programs, python, *(m for m in modules if m.suffix == ".so")]):
         tree.add(path)
     tree.links.update({name: os.readlink(f"/{name}") for name in _MERGED if Path(f"/{name}").is_symlink()})  # noqa: PTH115  # as written
     for alias in ("usr/local/bin/python3", "usr/local/bin/python"):
@@ -99,7 +99,8 @@ def _library_files(library: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in names)
 
 
-def _shared_libraries(programs: Sequence[Path]) -> list[Path]:
+def shared_libraries(programs: Sequence[Path]) -> list[Path]:
+    """Return the libraries that the loader names for these programs and modules."""
     listed = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)
     return [Path(path) for path in sorted(set(_LDD.findall(listed.stdout)))]
 

@@ -43,8 +43,8 @@ class CpuNodeConfig(NodeConfig):
         cores: cores it may give away; None takes all of the machine.
         memory_mib: MiB that its sandboxes may reserve; None takes 80 % of the machine.
         backend: what isolates a sandbox; "auto" takes the best that works.
-        warm: image to how many sandboxes of it are kept ready.
-        warm_memory_mib: memory of each of them.
+        warm: image to how many sandboxes of it are kept ready, or to that by memory in MiB.
+        warm_memory_mib: memory of each of them, where `warm` says none.
         mount_roots: trajectories may mount what is below these folders, read-only.
         images: pulled at the start, if they are missing; the node joins when they are there.
         pause_after: s without an action after which a sandbox gives its page cache back; None: never.
@@ -53,7 +53,7 @@ class CpuNodeConfig(NodeConfig):
     cores: float | None = Field(default=None, gt=0)
     memory_mib: int | None = Field(default=None, gt=0)
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
-    warm: dict[str, int] = {}
+    warm: dict[str, int | dict[int, int]] = {}
     warm_memory_mib: int = Field(default=512, gt=0)
     mount_roots: tuple[Path, ...] = ()
     images: tuple[str, ...] = ()

@@ -19,6 +19,16 @@ from tangram_tasks.errors import TangramError
 EPITAPHS = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """An order to resize that its node has not answered; `at` in ms is when it was sent last."""
+
+    units: int
+    turn: int
+    at: int
+    tries: int = 1
+
+
 @dataclass(slots=True)
 class Books:
     """The leader's working set of one step; `clock` gives ms."""
@@ -32,6 +42,8 @@ class Books:
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
+    unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
+    suspects: dict[str, frozenset[tuple[str, str, int]]] = field(default_factory=dict)  # by node: see scheduler.audit
     decisions: list[Decision] = field(default_factory=list)
     batch: Batch = field(init=False)
 

@@ -1,4 +1,4 @@
-"""What clients tell the scheduler: trajectories open and close, actions are cancelled or resized."""
+"""What clients tell the scheduler: trajectories open, change and close, actions are cancelled or resized."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scheduler.ledger import CANCEL_MEMORY
 from scheduler.residency import begin
 from scheduler.resizing import asked_by_hand
 from tangram_tasks import wire
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError, TangramError
 
 _CONTROL: TypeAdapter[wire.ControlMessage] = TypeAdapter(wire.ControlMessage)
@@ -38,6 +39,8 @@ async def obey_control(books: Books, payload: bytes) -> None:
             await _cancel(books, action)
         case wire.ResizeRequest() as request:
             asked_by_hand(books, request)
+        case SetNetwork() as wish:
+            set_network(books, wish)
 
 
 def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:
@@ -52,6 +55,25 @@ def close_trajectory(books: Books, trajectory: str, why: TangramError) -> None:
     if trajectory in books.trajectories:
         books.bury(trajectory, why)
         books.feed(TrajectoryClosed(at=books.clock(), trajectory=trajectory, reason=str(why)))
+
+
+def set_network(books: Books, wish: SetNetwork) -> None:
+    """Change what a trajectory can reach; one that is unknown is left alone.
+
+    Its node is told at once, for the sake of what runs already. Each grant says it again, so that no action starts
+    without the change, whatever becomes of that order.
+    """
+    record = books.trajectories.get(wish.trajectory)
+    if record is None:
+        return
+    if record.node:
+        egress = Egress(network=wish.network, turn=record.egress.turn + 1 if record.egress else 1)
+        record = record.model_copy(update={"egress": egress})
+        books.batch.order(record.node, ChangeEgress(trajectory=wish.trajectory, egress=egress))
+    else:
+        record = record.model_copy(update={"order": record.order.model_copy(update={"network": wish.network})})
+    books.trajectories[wish.trajectory] = record
+    books.batch.trajectory(wish.trajectory, record)
 
 
 async def _cancel(books: Books, action: str) -> None:

@@ -19,7 +19,7 @@ from scheduler.core.events import (
     TrajectoryClosed,
 )
 from scheduler.entries import Entry
-from scheduler.ledger import GrantRecord, TrajectoryRecord
+from scheduler.ledger import GrantRecord
 from scheduler.outcomes import error_of
 from scheduler.resizing import order_resize
 from tangram_tasks import wire
@@ -97,6 +97,7 @@ def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire
         sandbox_s=max(0.0, ready - published) if asked.spec.sandbox else 0.0,
         attempt=asked.attempts + 1,
         next_services=books.core.next_services(record.node) if asked.spec.service else (),
+        egress=trajectory.egress if trajectory and asked.spec.image is None else None,
     )
 
 
@@ -127,7 +128,7 @@ def _open(books: Books, decision: OpenSandbox) -> None:
     if known is None:
         return  # it was closed in the same step
     generation = books.nodes.generation(decision.node)
-    record = TrajectoryRecord(order=known.order, node=decision.node, generation=generation, home=known.home)
+    record = known.model_copy(update={"node": decision.node, "generation": generation, "ready_at": None})
     books.trajectories[decision.trajectory] = record
     books.batch.trajectory(decision.trajectory, record)
     books.batch.order(decision.node, wire.OpenSandbox(order=known.order))

@@ -17,7 +17,8 @@ from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
 from scheduler.decisions import act, end_waiting
 from scheduler.entries import Entry, Timer
-from scheduler.intake import admit, undo_unstarted
+from scheduler.envelope import BadMessage, id_of
+from scheduler.intake import admit, refuse, undo_unstarted
 from scheduler.leader import LeadLost
 from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
@@ -25,6 +26,7 @@ from scheduler.reclaim import lose_nodes
 from scheduler.recovery import recover
 from scheduler.reports import obey_done, obey_node_event
 from scheduler.residency import take_over
+from scheduler.resizing import ask_again
 from tangram_tasks.errors import SandboxError, ServiceUnavailable
 
 logger = logging.getLogger(__name__)
@@ -67,8 +69,7 @@ class Desk:
         await self._hear(inbox)
         for seq, raw in inbox.messages:
             if not await self._take(f"message {seq}", admit(books, seq, raw)):
-                books.batch.bury(raw, "the scheduler could not handle it; see its log")
-                books.batch.drop(seq)
+                await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", id_of(raw)))
         for entry, kind in books.entries.due(books.clock()):
             await self._take(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()
@@ -150,10 +151,11 @@ class Desk:
             lost, joined = books.nodes.update(announced, now)
             await lose_nodes(books, lost, announced)
             for record in joined:
-                verb = "drains" if record.draining else "joined"
+                verb = "drains" if record.draining else "is here"
                 logger.info("node %s %s with %s", record.node, verb, record.capacity or dict(record.quotas))
                 books.feed(joined_event(record, books.clock()))
                 take_over(books, record)
         for name, trajectory in list(books.trajectories.items()):
             if trajectory.order.expires_at < time.time():
                 close_trajectory(books, name, SandboxError(f"trajectory {name} is over its max_lifetime"))
+        ask_again(books)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from kombu.transport.virtual.base import Base64
 from pydantic import ValidationError
 
+from scheduler.celery_message import Headers, Message, Properties
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, GrantHeader
 
@@ -34,6 +33,7 @@ class Envelope:
     Args:
         content: the decoded envelope.
         embed: what rides in the body beside the arguments.
+        properties: those that are passed on.
         action: task id.
         task: task name.
         try_number: which of its action's messages it is: Celery's retries and replacements so far.
@@ -45,6 +45,7 @@ class Envelope:
 
     content: dict[str, Any]
     embed: dict[str, Any]
+    properties: Properties
     action: str
     task: str
     try_number: tuple[int, int]
@@ -59,17 +60,18 @@ class Envelope:
         return {
             **self.content["headers"],
             **self.embed,
-            "delivery_info": self.content["properties"].get("delivery_info", {}),
-            "reply_to": self.content["properties"].get("reply_to"),
-            "correlation_id": self.content["properties"].get("correlation_id"),
+            "delivery_info": {},
+            "reply_to": self.properties.reply_to,
+            "correlation_id": self.properties.correlation_id,
         }
 
     def granted(self, grant: GrantHeader) -> str:
         """Return the copy for the node. Its delivery_info still names the admission queue, so that every retry and
         every restore by kombu comes home; the eta is spent.
         """
+        properties = self.properties.addressed(grant.id)
         headers = {**self.content["headers"], GRANT_HEADER: grant.model_dump(mode="json"), "eta": None}
-        return json.dumps({**self.content, "headers": headers})
+        return json.dumps({**self.content, "headers": headers, "properties": properties})
 
     def readmitted(self, attempts: int) -> str:
         """Return the raw message to wait again, with the number of starts so far."""
@@ -79,54 +81,42 @@ class Envelope:
         return json.dumps({**self.content, "headers": headers})
 
 
-def parse(raw: bytes | str) -> Envelope:
-    """Check a raw message. Raises BadMessage saying what is wrong."""
+def id_of(raw: bytes | str) -> str | None:
+    """Return the task id of a raw message, or None if it has none that can be read."""
+    return _load(raw)[1]
+
+
+def _load(raw: bytes | str) -> tuple[Any, str | None]:
     try:
         content = json.loads(raw)
-        headers, properties = content["headers"], content["properties"]
-        action = headers["id"]
+        return content, Headers.model_validate({"task": "any", "id": content["headers"]["id"]}).id
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadMessage("not a Celery message in JSON with headers") from None
-    if not (isinstance(headers, dict) and isinstance(properties, dict) and isinstance(action, str) and action):
-        raise BadMessage("headers and properties must be objects, its id a text")
+        return None, None
+
+
+def parse(raw: bytes | str) -> Envelope:
+    """Check a raw message. Raises BadMessage saying what is wrong."""
+    content, action = _load(raw)
+    if action is None:
+        raise BadMessage("not a Celery message in JSON with an id in its headers")
     try:
-        if content.get("content-type") != "application/json":
-            raise BadMessage(f"content type {content.get('content-type')!r}; only JSON is accepted", action)
-        embed = _embed(content)
-        grant = headers.get(GRANT_HEADER)
+        message = Message.model_validate(content)
+        ours = message.headers.model_extra or {}
+        grant = ours.get(GRANT_HEADER)
         return Envelope(
             content=content,
-            embed=embed,
+            embed=message.embed(),
+            properties=message.properties,
             action=action,
-            task=str(headers["task"]),
-            try_number=(int(headers.get("retries") or 0), int(headers.get("replaced_task_nesting") or 0)),
-            header=ActionHeader.model_validate(headers[HEADER]),
+            task=message.headers.task,
+            try_number=message.headers.try_number,
+            header=ActionHeader.model_validate(ours.get(HEADER)),
             grant=GrantHeader.model_validate(grant) if grant else None,
-            eta=_milliseconds(headers.get("eta")),
-            expires=_milliseconds(headers.get("expires")),
+            eta=message.headers.eta_ms,
+            expires=message.headers.expires_ms,
         )
     except ValidationError as error:
         rows = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors()[:3])
-        raise BadMessage(f"its tangram header is wrong: {rows}", action) from None
+        raise BadMessage(f"{error.title}: {rows}", action) from None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        if isinstance(error, BadMessage):
-            raise
-        raise BadMessage(f"it has no usable {error}", action) from None
-
-
-def _embed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what rides in the body beside the arguments: callbacks, errbacks, chain, chord."""
-    body = content["body"]
-    if content["properties"].get("body_encoding") == "base64":
-        body = Base64().decode(body)
-    args, kwargs, embed = json.loads(body)
-    if not (isinstance(args, list) and isinstance(kwargs, dict) and isinstance(embed, dict)):
-        raise TypeError("body: it must hold arguments, keyword arguments and what rides beside them")
-    return embed
-
-
-def _milliseconds(moment: str | None) -> int | None:
-    if moment is None:
-        return None
-    parsed = datetime.fromisoformat(moment)
-    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+        raise BadMessage(f"its body is of no use: {error}", action) from None

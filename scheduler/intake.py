@@ -28,7 +28,7 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
     try:
         envelope = parse(raw)
     except BadMessage as error:
-        await _refuse(books, seq, raw, error)
+        await refuse(books, seq, raw, error)
         return
     if envelope.grant is not None:
         await _take_home(books, seq, envelope)
@@ -98,7 +98,8 @@ async def _revoke(books: Books, entry: Entry) -> None:
     books.batch.drop(entry.seq)
 
 
-async def _refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
+async def refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
+    """Put a message among the dead ones, and tell its caller if its id could be read."""
     logger.warning("refused message %s: %s", error.action or "without an id", error)
     if error.action is not None:
         await books.outcomes.fail_unreadable(error.action, InvalidAction(f"the message was refused: {error}"))

@@ -16,6 +16,7 @@ from typing import Any
 import redis.asyncio as aioredis
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tangram_tasks.egress import Egress
 from tangram_tasks.keys import ADMISSION_QUEUE, Keys
 from tangram_tasks.wire import NodeOrder, NodeRecord, OpenTrajectory
 
@@ -42,7 +43,16 @@ class GrantRecord(BaseModel):
 
 
 class TrajectoryRecord(BaseModel):
-    """A trajectory as the ledger keeps it; `node` is empty until it is placed, `home` unless it must be there."""
+    """A trajectory as the ledger keeps it.
+
+    Args:
+        order: what it asked for.
+        node: empty until it is placed.
+        generation: the node's process.
+        home: empty unless it must be there.
+        ready_at: when its sandbox was ready, s.
+        egress: its latest change of network since it was placed.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,6 +61,7 @@ class TrajectoryRecord(BaseModel):
     generation: str = ""
     home: str = ""
     ready_at: float | None = None
+    egress: Egress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +150,10 @@ class Ledger:
                 logger.warning("the announcement of node %s is ignored: %s", name, error)
         return records, seconds + microseconds / 1e6
 
-    async def control_backlog(self) -> list[bytes]:
-        """Return the control messages that no leader has acted upon yet."""
+    async def control_backlog(self) -> list[tuple[str, bytes]]:
+        """Return the control messages that no leader has acted upon yet, with their ids."""
         rows: Any = await self.client.xrange(self.keys.control)
-        return [fields[b"m"] for _, fields in rows]
+        return [(entry.decode(), fields[b"m"]) for entry, fields in rows]
 
     async def running(self, grants: list[str]) -> set[str]:
         """Return those of the grants that a worker has claimed."""
@@ -210,6 +221,10 @@ class Batch:
     def order(self, node: str, order: NodeOrder) -> None:
         """Tell a node to do something."""
         self._plain(["RPUSH", self._keys.orders(node), order.model_dump_json()])
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter for people."""
+        self._plain(["HINCRBY", self._keys.counters, name, str(by)])
 
     def remember_cancelled(self, action: str, now: float) -> None:
         """Note an id that may still be on its way in."""

@@ -21,7 +21,7 @@ class NodeBook:
     alive: dict[str, NodeRecord] = field(default_factory=dict)
 
     def update(self, announced: Mapping[str, NodeRecord], now: float) -> tuple[list[NodeRecord], list[NodeRecord]]:
-        """Return the nodes that were lost, and those that joined or began to drain, in that order of acting on them.
+        """Return the nodes that were lost, and those that joined or changed, in that order of acting on them.
 
         A node whose generation changed is lost and joins again: the old process's grants are gone. `now` is the
         Redis server's clock, s.
@@ -36,7 +36,7 @@ class NodeBook:
         joined = [
             record
             for name, record in fresh.items()
-            if name in gone or name not in self.alive or record.draining != self.alive[name].draining
+            if name in gone or name not in self.alive or _offer(record) != _offer(self.alive[name])
         ]
         self.alive = fresh
         return lost, joined
@@ -54,6 +54,11 @@ class NodeBook:
         """Return a live node's generation, or "" if it is not alive."""
         record = self.alive.get(node)
         return record.generation if record else ""
+
+
+def _offer(record: NodeRecord) -> tuple[bool, dict[str, int]]:
+    """What the core must hear of when it changes."""
+    return record.draining, record.capacity
 
 
 def joined_event(record: NodeRecord, at: int) -> NodeJoined:

@@ -8,7 +8,7 @@ import logging
 import time
 
 from scheduler.books import Books
-from scheduler.control import open_trajectory, read_control
+from scheduler.control import open_trajectory, read_control, set_network
 from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
 from scheduler.envelope import parse
@@ -17,6 +17,7 @@ from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import reclaim
 from scheduler.residency import outlives, take_over
+from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction, NodeLost
 from tangram_tasks.keys import node_queue
 from tangram_tasks.wire import OpenSandbox, OpenTrajectory
@@ -39,8 +40,8 @@ async def recover(books: Books, start_lease: float) -> None:
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
         if (entry := _restore_grant(books, snapshot, grant, record, start_lease)) is not None
     ]
-    for payload in await books.ledger.control_backlog():
-        _open_from_backlog(books, payload)
+    for message, payload in await books.ledger.control_backlog():
+        _obey_backlog(books, message, payload)
     for seq, raw in sorted(snapshot.pending.items()):
         await admit(books, seq, raw)
     await reclaim(books, orphans)
@@ -56,12 +57,18 @@ async def recover(books: Books, start_lease: float) -> None:
     )
 
 
-def _open_from_backlog(books: Books, payload: bytes) -> None:
-    """A leader died between taking messages and acting on the openings before them: those come first."""
+def _obey_backlog(books: Books, message: str, payload: bytes) -> None:
+    """A leader died between taking actions and acting on what was said before them: openings and networks come first.
+
+    An opening may be seen twice; a change of network that comes again would undo a later one.
+    """
     with contextlib.suppress(InvalidAction):
-        message = read_control(payload)
-        if isinstance(message, OpenTrajectory):
-            open_trajectory(books, message)
+        asked = read_control(payload)
+        if isinstance(asked, OpenTrajectory):
+            open_trajectory(books, asked)
+        elif isinstance(asked, SetNetwork):
+            set_network(books, asked)
+            books.batch.read(books.ledger.keys.control, [message])
 
 
 async def _find_nodes(books: Books) -> None:

@@ -6,6 +6,7 @@ import time
 
 from pydantic import TypeAdapter
 
+from scheduler.audit import audit
 from scheduler.books import Books
 from scheduler.control import close_trajectory
 from scheduler.core.events import SandboxReady
@@ -13,6 +14,7 @@ from scheduler.intake import admit, end_grant, readmit_refused
 from scheduler.resizing import resized
 from tangram_tasks import wire
 from tangram_tasks.errors import SandboxError
+from tangram_tasks.holding import GrantsHeld
 
 _NODE_EVENT: TypeAdapter[wire.NodeEvent] = TypeAdapter(wire.NodeEvent)
 
@@ -24,6 +26,8 @@ async def obey_node_event(books: Books, payload: bytes) -> None:
             _sandbox(books, state)
         case wire.ActionResized() as answer:
             resized(books, answer)
+        case GrantsHeld() as report:
+            await audit(books, report)
         case wire.NodeState():
             pass  # the next look at the nodes finds out
 

@@ -13,6 +13,10 @@ from tangram_tasks.resources import API_PREFIX, CPU, GPU, MEMORY, ResourceVector
 
 #: Latency-sensitive or best effort: which of two actions the kernel favours where they meet.
 Qos = Literal["ls", "be"]
+#: No time is longer than this, s (30 years): what is meant to be endless is None, and sums must stay numbers.
+LONGEST = 1e9
+#: No action needs more of a resource than this, in its units.
+LARGEST = 2**31
 #: What an action may be given as a size: one number, or the allowed ones.
 Sizes = int | Iterable[int]
 
@@ -38,6 +42,8 @@ class Demand(BaseModel):
                 raise ValueError(f"unknown resource {name!r}: use cpu, gpu, memory or api:NAME")
             if not allowed or allowed[0] < 1 or list(allowed) != sorted(set(allowed)):
                 raise ValueError(f"sizes of {name} must rise from 1 or more, not {list(allowed)}")
+            if allowed[-1] > LARGEST:
+                raise ValueError(f"{allowed[-1]} of {name} is more than anybody has")
         elastic = [name for name, allowed in sizes.items() if len(allowed) > 1]
         if len(elastic) > 1 or MEMORY in elastic:
             raise ValueError(f"only one of cpu, gpu or an API can be elastic, not {' and '.join(elastic)}")
@@ -79,17 +85,17 @@ class ActionSpec(BaseModel):
 
     demand: Demand
     elasticity: Elasticity = Fixed()
-    duration: float = Field(default=1.0, gt=0)
-    timeout: float = Field(default=600.0, gt=0)
-    max_queue: float | None = Field(default=None, gt=0)
+    duration: float = Field(default=1.0, gt=0, le=LONGEST)
+    timeout: float = Field(default=600.0, gt=0, le=LONGEST)
+    max_queue: float | None = Field(default=None, gt=0, le=LONGEST)
     on_lost: Literal["requeue", "fail"] = "requeue"
-    max_attempts: int = Field(default=3, ge=1)
+    max_attempts: int = Field(default=3, ge=1, le=1000)
     malleable: bool = False
     light: bool = False
     sandbox: bool = False
     image: str | None = Field(default=None, min_length=1)
     service: str | None = None
-    priority: int = 0
+    priority: int = Field(default=0, ge=-1000, le=1000)
     qos: Qos = "ls"
 
     @model_validator(mode="after")

@@ -31,6 +31,7 @@ class Keys:
         self.nodes = prefix + "nodes"  # hash node -> NodeRecord
         self.trajectories = prefix + "trajectories"  # hash trajectory -> TrajectoryRecord
         self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
+        self.counters = prefix + "counters"  # hash name -> how often
         self.dead = prefix + "dead"  # list of messages that could not be admitted
 
     def orders(self, node: str) -> str:

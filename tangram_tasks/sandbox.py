@@ -79,12 +79,18 @@ class Sandbox(ABC):
     @property
     @abstractmethod
     def cpus(self) -> int:
-        """CPU units this action holds now."""
+        """Cores this action holds now, rounded up, at least 1: start that many workers. `nproc` inside says the same.
+
+        Where a node's units are parts of a core they are given as time on any core: there `nproc`, OpenMP and their
+        kin follow OMP_NUM_THREADS, set for each command (for a bash session, when its shell starts) unless the
+        trajectory or the command sets it.
+        """
 
     @property
     @abstractmethod
     def max_cpus(self) -> int:
-        """The largest size this action may ever get: start that many workers, the cgroup throttles them."""
+        """As `cpus`, at the largest size this action may ever get. If that may come while a command runs, start so
+        many workers: the cgroup throttles them."""
 
     @abstractmethod
     def exec(

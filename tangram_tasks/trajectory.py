@@ -11,6 +11,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from tangram_tasks.deployment import Deployment
+from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.hub import hub_of
 from tangram_tasks.isolation import DEFAULT_IMAGE, refuse_options
@@ -89,7 +90,37 @@ class Trajectory:
                 fork_of=fork_of,
             )
         except ValidationError as error:
-            raise InvalidAction("; ".join(f"{row['loc'][0]}: {row['msg']}" for row in error.errors())) from None
+            raise _invalid(error) from None
+
+    def set_network(self, network: str) -> None:
+        """Change what the sandbox can reach, for example from set-up with "bridge" to the agent's turns with "none".
+
+        Returns at once. What runs meanwhile keeps its connections for some ms more; no action that is published
+        after this starts before the change is made, and one fails if it cannot be.
+
+        Args:
+            network: "none", "bridge", or the name of a network that the nodes' engines know.
+
+        Raises:
+            InvalidAction: that is no network, or the trajectory is not open.
+            BrokerUnavailable: the broker does not answer.
+        """
+        self._app.send_control(wish := self._wish(network))
+        self._order = self._order.model_copy(update={"network": wish.network})
+
+    async def aset_network(self, network: str) -> None:
+        """As `set_network`, for `async with`."""
+        await hub_of(self._app).control(wish := self._wish(network))
+        self._order = self._order.model_copy(update={"network": wish.network})
+
+    def _wish(self, network: str) -> SetNetwork:
+        try:
+            wish = SetNetwork(trajectory=self.id, network=network)
+        except ValidationError as error:
+            raise _invalid(error) from None
+        if self._token is None:
+            raise InvalidAction(f"trajectory {self.id} is not open: say network={network!r} where it is made")
+        return wish
 
     def fork(self, **options: Any) -> Trajectory:
         """Return a trajectory that begins with a copy of this one's work and temporary files, on the same node.
@@ -140,3 +171,7 @@ class Trajectory:
     ) -> None:
         self._leave()
         await hub_of(self._app).control(CloseTrajectory(trajectory=self.id))
+
+
+def _invalid(error: ValidationError) -> InvalidAction:
+    return InvalidAction("; ".join(f"{row['loc'][0]}: {row['msg']}" for row in error.errors()))

@@ -11,6 +11,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tangram_tasks.action import ActionSpec
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
+from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.isolation import MountPath, Network
 from tangram_tasks.report import ActionReport
 
@@ -64,6 +66,7 @@ class GrantHeader(_Message):
         sandbox_s: the part of that for which its sandbox was not ready.
         attempt: 1 for the first start.
         next_services: what those who wait for the node will ask for, in the order of their turns.
+        egress: what its sandbox must be able to reach, no more and no less; None: what it was made with.
     """
 
     v: Literal[1] = VERSION
@@ -75,6 +78,7 @@ class GrantHeader(_Message):
     sandbox_s: float = 0.0
     attempt: int = 1
     next_services: tuple[str, ...] = ()
+    egress: Egress | None = None
 
 
 class OpenTrajectory(_Message):
@@ -128,7 +132,7 @@ class ResizeRequest(_Message):
     units: int = Field(ge=1)
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest
+ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork
 
 
 class OpenSandbox(_Message):
@@ -154,12 +158,20 @@ class KillAction(_Message):
 
 
 class ResizeAction(_Message):
-    """Scheduler to node: let this running action have so many units; answered by ActionResized."""
+    """Scheduler to node: let this running action have so many units; answered by ActionResized.
+
+    Args:
+        action: the action.
+        grant: which of its grants.
+        units: how many.
+        turn: tells this order from others of the grant. One that is sent twice does no harm.
+    """
 
     op: Literal["resize"] = "resize"
     action: str
     grant: str
     units: int = Field(ge=1)
+    turn: int = 0
 
 
 class DrainNode(_Message):
@@ -186,7 +198,16 @@ class ServiceOrder(_Message):
     timeout: float = Field(default=60.0, gt=0)
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | DrainNode | ServiceOrder
+class KeepWarm(_Message):
+    """To a CPU node: keep so many sandboxes of an image with so many MiB ready."""
+
+    op: Literal["warm"] = "warm"
+    image: str
+    memory: int = Field(gt=0)
+    count: int = Field(ge=0)
+
+
+NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | DrainNode | KeepWarm | ServiceOrder
 
 
 class SandboxState(_Report):
@@ -218,6 +239,7 @@ class ActionResized(_Report):
         units: what that grant holds now; 0 if it does not run here.
         ok: whether that is what was ordered.
         reason: why not.
+        turn: of the order.
     """
 
     event: Literal["resized"] = "resized"
@@ -227,9 +249,10 @@ class ActionResized(_Report):
     units: int = Field(ge=0)
     ok: bool
     reason: str = ""
+    turn: int = 0
 
 
-NodeEvent = SandboxState | NodeState | ActionResized
+NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld
 
 
 class ServiceState(_Report):

@@ -23,6 +23,7 @@ from tangram_tasks.errors import TangramError
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a failed random run be repeated."""
     parser.addoption("--seed", type=int, default=None, help="Seed of tests that draw when and what to kill.")
+    parser.addoption("--messages", type=int, default=2000, help="Damaged messages that the fuzz test sends.")
 
 
 def pytest_configure(config: pytest.Config) -> None:

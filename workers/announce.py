@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tangram_tasks import wire
 from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.keys import Keys
 from workers.node import Node
 from workers.runtime import Runtime
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 #: A node's name is taken while its process on another host was heard within so many seconds.
 _TAKEN = 10.0
+AUDIT_EVERY = 10.0  # s between two reports of what is granted here
 DRAIN_TIME = 3.0  # s after the order before which a node does not leave: what was placed on it meanwhile must show
 ANSWER_LIFE = 60  # s that an answer waits for who asked
 
@@ -55,6 +57,7 @@ class Announcer:
         self._heartbeat = heartbeat
         self._stop = threading.Event()
         self._drained_from: float | None = None
+        self._next_audit = time.monotonic() + AUDIT_EVERY
         self._obeying: set[Future[None]] = set()
         self._threads: list[threading.Thread] = []
         self._orders = ThreadPoolExecutor(max_workers=4, thread_name_prefix="orders")
@@ -129,6 +132,7 @@ class Announcer:
     def _beat_again(self) -> None:
         self._runtime.tell_late()
         self._leave_when_drained()
+        self._report_held()
         if self._beat() and not self._stop.is_set():
             # The scheduler gave this node up: its grants and sandboxes are not ours any more. Start over.
             logger.error("node %s was given up for dead and restarts", self._node.name)
@@ -159,6 +163,11 @@ class Announcer:
         pipeline.rpush(key, answer.model_dump_json())
         pipeline.expire(key, ANSWER_LIFE)
         pipeline.execute()
+
+    def _report_held(self) -> None:
+        if time.monotonic() >= self._next_audit:
+            self._next_audit = time.monotonic() + AUDIT_EVERY
+            self._tell(GrantsHeld(node=self._node.name, generation=self._generation, held=self._runtime.held()))
 
     def _leave_when_drained(self) -> None:
         """Ask for an orderly end when nothing is bound to the node any more and the scheduler has had time to know."""

@@ -191,6 +191,10 @@ class ApiNode:
     def obey(self, order: NodeOrder) -> None:
         """API nodes have no sandboxes."""
 
+    def units_of(self, action: str, grant: str) -> int:
+        """See Node: it does not count them."""
+        return 0
+
     def stats(self) -> dict[str, float]:
         """Calls so far."""
         return {"calls": float(self._calls), "in_flight": float(len(self._running))}

@@ -24,6 +24,7 @@ from workers.node import Node
 from workers.options import from_environment
 from workers.request import ActionRequest
 from workers.runtime import Runtime
+from workers.unread import Unread
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ def install(app: TangramApp, node: Node) -> Announcer:
     client = _patient_client(app)
     runtime = Runtime(node, Claims(client, app.keys, generation))
     app.runtime = runtime
+    Unread(app, runtime).listen()
     task_class: Any = ActionTask
     task_class.Request = ActionRequest
     announcer = Announcer(client, app.keys, node, runtime, generation, app.settings.heartbeat)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, SandboxError
@@ -58,8 +59,7 @@ class BubblewrapBackend:
         """See SandboxBackend."""
         where = SandboxFolder(folder)
         name = sandbox_name(order.trajectory, self._node)
-        if order.network != "none":
-            raise SandboxError(f"{name}: bubblewrap has no network {order.network!r}; use Docker, or network none")
+        connect(name, order.network)
         with contextlib.ExitStack() as undo:
             where.create()
             undo.callback(where.remove)
@@ -84,6 +84,7 @@ class BubblewrapBackend:
             env={"PYTHONPATH": PACKAGES, **order.env},
             client=client,
             control=group,
+            connect=partial(connect, name),
             dispose=dispose,
         )
 
@@ -180,6 +181,12 @@ class BubblewrapBackend:
         finally:
             if group is not None:
                 remove_group(group)
+
+
+def connect(name: str, network: str) -> None:
+    """Refuse what bubblewrap cannot do. Raises SandboxError naming the sandbox."""
+    if network != "none":
+        raise SandboxError(f"{name}: bubblewrap has no network {network!r}; use Docker, or network none")
 
 
 def _uid() -> int:

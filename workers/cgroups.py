@@ -7,7 +7,7 @@ kernel documentation, admin-guide/cgroup-v1 and admin-guide/cgroup-v2, scheduler
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from workers.topology import parse_cpus
 PERIOD_US = 100_000
 IDLE_US = 1_000  # the least quota the kernel takes
 _V2 = "cgroup2"
+_RECLAIM_STEP = 256 << 20  # bytes
 #: What a group's CPU time counts for beside others on the same core: the kernel's default, and hardly anything.
 SHARES: Mapping[Qos, int] = {"ls": 1024, "be": 10}  # version 1
 _WEIGHT: Mapping[Qos, int] = {"ls": 100, "be": 1}  # version 2
@@ -73,15 +74,22 @@ class Cgroup:
         """Leave 1 % of one core, so that servers and heartbeats inside go on. Raises SandboxError."""
         self._set_quota(IDLE_US)
 
-    def reclaim(self) -> None:
-        """Take back what memory the kernel can: page cache, above all. Does nothing where it cannot."""
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
+        """Take back what memory the kernel can: page cache, above all. Does nothing where it cannot.
+
+        Version 2 does so in steps, since gigabytes take seconds and an action may start meanwhile.
+        """
         folder = self.folders["memory"]
         try:
-            if self.version == 2:
-                write(folder / "memory.reclaim", (folder / "memory.current").read_text().strip())
-            else:
+            if self.version == 1:
                 write(folder / "memory.force_empty", "0")
-        except (OSError, SandboxError):  # the kernel is too old, or got less than all of it
+                return
+            for _ in range(1 + int((folder / "memory.current").read_text()) // _RECLAIM_STEP):
+                if not go_on():
+                    return
+                left = int((folder / "memory.current").read_text())
+                write(folder / "memory.reclaim", str(min(left, _RECLAIM_STEP)))
+        except (OSError, SandboxError):  # the kernel is too old, or there is no more to be had
             return
 
     def weigh(self, qos: Qos) -> None:

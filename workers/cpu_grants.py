@@ -78,7 +78,7 @@ class CpuGrants:
 
         Args:
             action: its id.
-            units: what it shall hold, from 1 to its `max_cpus`.
+            units: what it shall hold, from 1 to its `max_units`.
             grant: which of its grants is meant; None means any that runs. One that is not here is taken to be on its
                 way: it will start with so many.
 
@@ -98,9 +98,9 @@ class CpuGrants:
         with held.lock:
             if held.over:
                 return False
-            if not 1 <= units <= held.lease.max_cpus or not held.share.units:
+            if not 1 <= units <= held.lease.max_units or not held.share.units:
                 raise InvalidAction(
-                    f"action {action} holds {held.share.units} units; it can have 1 to {held.lease.max_cpus},"
+                    f"action {action} holds {held.share.units} units; it can have 1 to {held.lease.max_units},"
                     f" or none if it is a light one, not {units}"
                 )
             if units > held.share.units:

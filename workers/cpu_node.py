@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tangram_tasks.action import Qos
+from tangram_tasks.egress import Egress
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.resources import CPU, MEMORY, MIB
 from tangram_tasks.wire import OpenTrajectory
@@ -59,11 +60,12 @@ class CpuNode:
     ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
         book = CpuBook(cpus, len(cpus) if cores is None else cores, cpu_unit)
-        self._grants = CpuGrants(node, book)
+        self._grants, self._cpu_unit = CpuGrants(node, book), cpu_unit
         self.node = node
-        self.capacity = {CPU: book.units, MEMORY: _offered_memory(memory_mib, policy)}
+        self._units, self._memory_mib = book.units, memory_mib or _machine_memory()
         folder = state_dir.resolve() / "sandboxes" / quote(node, safe="")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_memory(self._memory_mib, policy)
         self._claim = _claim(folder, node)
         try:
             made = choose_backend(backend, node=node, owner=owner, state_dir=folder, unsafe_local=unsafe_local)
@@ -77,6 +79,11 @@ class CpuNode:
         self._lock = threading.Lock()
         self._stopped = False
         self._upkeep = Upkeep(node, self._roster.up, self._grants)
+
+    @property
+    def capacity(self) -> dict[str, int]:
+        """Units and MiB that it offers to trajectories."""
+        return {CPU: self._units, MEMORY: self._memory_mib - self._roster.warm_mib}
 
     @property
     def trajectories(self) -> tuple[str, ...]:
@@ -97,6 +104,18 @@ class CpuNode:
             if lease.sandbox.trajectory == trajectory:
                 lease.cancel()
         self._roster.close(trajectory)
+
+    def keep_warm(self, image: str, memory: int, count: int) -> None:
+        """Keep so many sandboxes ready; the node offers so much less memory. See SandboxRoster.
+
+        Raises:
+            ConfigurationError: that would be all the memory there is, or makes no sense.
+        """
+        self._roster.keep_warm(image, memory, count, most=self._memory_mib)
+
+    def change_egress(self, trajectory: str, egress: Egress) -> None:
+        """Let the trajectory's sandbox reach something else. See LiveSandbox. Raises SandboxError."""
+        self._roster.get(trajectory).change_egress(egress)
 
     def stateless(self, name: str, image: str, memory: int) -> AbstractContextManager[None]:
         """Have a clean sandbox under this name for the length of the block. See SandboxRoster."""
@@ -130,7 +149,14 @@ class CpuNode:
             GrantUnheld: the units are not free.
         """
         sandbox = self._roster.get(trajectory)
-        lease = SandboxLease(sandbox, action=action, units=units, max_units=max_units, deadline=deadline)
+        lease = SandboxLease(
+            sandbox,
+            action=action,
+            units=units,
+            max_units=max_units,
+            deadline=deadline,
+            cpu_unit=self._cpu_unit,
+        )
         self._roster.gate.note_action()
         try:
             with self._grants.hold(lease, grant=grant, units=units, qos=qos):
@@ -193,9 +219,10 @@ def _claim(folder: Path, node: str) -> int:
     return descriptor
 
 
-def _offered_memory(memory_mib: int | None, policy: SandboxPolicy) -> int:
-    machine = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MEMORY_SHARE / MIB)
-    offered = (memory_mib or machine) - policy.reserved_mib
-    if offered <= 0:
+def _machine_memory() -> int:
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MEMORY_SHARE / MIB)
+
+
+def _check_memory(memory: int, policy: SandboxPolicy) -> None:
+    if policy.reserved_mib >= memory:
         raise ConfigurationError(f"warm: its sandboxes take {policy.reserved_mib} MiB, all that the node has")
-    return offered

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
+from tangram_tasks.egress import ChangeEgress, Egress
 from tangram_tasks.errors import SandboxError, TangramError
 from tangram_tasks.resources import CPU, MEMORY
 from tangram_tasks.wire import (
@@ -14,6 +16,7 @@ from tangram_tasks.wire import (
     ActionResized,
     CloseSandbox,
     GrantHeader,
+    KeepWarm,
     NodeEvent,
     NodeKind,
     NodeOrder,
@@ -24,6 +27,8 @@ from tangram_tasks.wire import (
 )
 from workers.cpu_node import CpuNode
 from workers.node import Applied, Usage
+
+logger = logging.getLogger(__name__)
 
 
 class CpuWorker:
@@ -63,7 +68,7 @@ class CpuWorker:
             return
         usage = Usage()
         with (
-            self._home(action, header) as trajectory,
+            self._home(action, header, grant.egress) as trajectory,
             self._node.lease(
                 trajectory=trajectory,
                 action=action,
@@ -74,7 +79,7 @@ class CpuWorker:
                 qos=header.spec.qos,
             ) as lease,
         ):
-            context = ActionContext(action=action, units=lease.cpus, deadline=deadline, sandbox=lease)
+            context = ActionContext(action=action, units=lease.units, deadline=deadline, sandbox=lease)
             try:
                 yield Applied(context, usage)
             finally:
@@ -84,10 +89,13 @@ class CpuWorker:
         usage.resize_s = lease.usage.resize_s
 
     @contextlib.contextmanager
-    def _home(self, action: str, header: ActionHeader) -> Iterator[str]:
+    def _home(self, action: str, header: ActionHeader, egress: Egress | None) -> Iterator[str]:
         """Yield the name under which the node knows the action's sandbox: its trajectory's, or one of its own."""
         if header.spec.image is None:
-            yield header.trajectory or ""
+            trajectory = header.trajectory or ""
+            if egress is not None:
+                self._node.change_egress(trajectory, egress)
+            yield trajectory
             return
         with self._node.stateless(action, header.spec.image, header.spec.demand.minimum[MEMORY]):
             yield action
@@ -108,7 +116,23 @@ class CpuWorker:
             self._node.close(order.trajectory)
         if isinstance(order, ResizeAction):
             return self._resize(order)
+        if isinstance(order, ChangeEgress):
+            self._change_egress(order)
+        if isinstance(order, KeepWarm):
+            self._keep_warm(order)
         return None
+
+    def _change_egress(self, order: ChangeEgress) -> None:
+        try:
+            self._node.change_egress(order.trajectory, order.egress)
+        except SandboxError as error:  # no action runs until it is done
+            logger.warning("trajectory %s stays without network %s: %s", order.trajectory, order.egress.network, error)
+
+    def _keep_warm(self, order: KeepWarm) -> None:
+        try:
+            self._node.keep_warm(order.image, order.memory, order.count)
+        except TangramError as error:
+            logger.warning("an order of an operator is refused: %s", error)
 
     def _resize(self, order: ResizeAction) -> ActionResized:
         try:
@@ -122,6 +146,7 @@ class CpuWorker:
             units=self._node.units_of(order.action, order.grant) or (order.units if done else 0),
             ok=done,
             reason="" if done else reason,
+            turn=order.turn,
         )
 
     def _open(self, order: OpenSandbox) -> SandboxState:
@@ -134,6 +159,10 @@ class CpuWorker:
             reason = f"{type(error).__name__}: {error}"
             return SandboxState(node=self.name, trajectory=trajectory, ready=False, reason=reason)
         return SandboxState(node=self.name, trajectory=trajectory, ready=True)
+
+    def units_of(self, action: str, grant: str) -> int:
+        """See Node."""
+        return self._node.units_of(action, grant)
 
     def stats(self) -> dict[str, float]:
         """Sandboxes and resizes so far."""

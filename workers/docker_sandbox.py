@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from workers import isolation
 from workers.agent_archive import write_agent
 from workers.cgroups import IDLE_US, PERIOD_US, SHARES, Cgroup, find
 from workers.docker_engine import connect, engine_errors, is_running, remove_container
+from workers.docker_network import switch_network
 from workers.exec_client import KEEP_ALIVE, ExecClient
 from workers.image_prefetch import prefetch
 from workers.live_sandbox import CpuControl, LiveSandbox, SandboxClient
@@ -22,6 +24,7 @@ from workers.sandbox_folder import SOCKET, SandboxFolder, SandboxRecord, sandbox
 from workers.scope_leaf import own_leaf
 
 if TYPE_CHECKING:
+    from docker import DockerClient
     from docker.models.containers import Container
 
 logger = logging.getLogger(__name__)
@@ -68,7 +71,7 @@ class DockerBackend:
                     raise SandboxError(f"{name}: image {order.image!r} has no python3, and no sleep either")
                 client = _exec_client(order, container, name)
             undo.callback(client.close)
-            sandbox = _live(order, where, container, client)
+            sandbox = _live(self._engine, order, where, container, client)
             undo.pop_all()
         return sandbox
 
@@ -84,7 +87,7 @@ class DockerBackend:
             undo.callback(client.close)
             if not client.answers(_ADOPT_TIME):
                 return None
-            sandbox = _live(record.order, where, found[0], client)
+            sandbox = _live(self._engine, record.order, where, found[0], client)
             undo.pop_all()
         return sandbox
 
@@ -136,7 +139,9 @@ class DockerBackend:
             raise SandboxError(f"{name} cannot be created: {error}") from None
 
 
-def _live(order: OpenTrajectory, where: SandboxFolder, container: Container, client: SandboxClient) -> LiveSandbox:
+def _live(
+    engine: DockerClient, order: OpenTrajectory, where: SandboxFolder, container: Container, client: SandboxClient
+) -> LiveSandbox:
     control = _control(container)
     control.idle()
 
@@ -150,6 +155,7 @@ def _live(order: OpenTrajectory, where: SandboxFolder, container: Container, cli
         env=order.env,
         client=client,
         control=control,
+        connect=partial(switch_network, engine, container),
         dispose=dispose,
         stamp=_stamp(container),
         agentless=_is_agentless(container),
@@ -176,9 +182,9 @@ class DockerUpdate:
         """See CpuControl."""
         self._update(IDLE_US, ())
 
-    def reclaim(self) -> None:
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
         """See CpuControl."""
-        self._group.reclaim()
+        self._group.reclaim(go_on)
 
     def weigh(self, qos: Qos) -> None:
         """See CpuControl."""

@@ -68,6 +68,10 @@ class GpuWorker:
         """Look at services, or move them by hand; GPU nodes have no sandboxes."""
         return obey_service_order(self._node, order) if isinstance(order, ServiceOrder) else None
 
+    def units_of(self, action: str, grant: str) -> int:
+        """See Node: it does not count them."""
+        return 0
+
     def stats(self) -> dict[str, float]:
         """Page-ins, hits, bytes moved."""
         return self._node.stats()

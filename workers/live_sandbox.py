@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tangram_tasks.action import Qos
+from tangram_tasks.egress import Egress
 from tangram_tasks.errors import SandboxError
 from workers.agent_client import Answer
 from workers.cancellation import Cancellation
@@ -26,8 +27,8 @@ class CpuControl(Protocol):
     def idle(self) -> None:
         """Leave almost nothing. Raises SandboxError."""
 
-    def reclaim(self) -> None:
-        """Give back what memory the kernel can take: page cache, above all."""
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
+        """Give back what memory the kernel can take: page cache, above all. It asks now and then whether to go on."""
 
     def weigh(self, qos: Qos) -> None:
         """Set what it counts for beside others on the same cores; "ls" before the first call. Raises SandboxError."""
@@ -65,6 +66,7 @@ class LiveSandbox:
         env: environment of every command.
         client: its agent.
         control: sizes it.
+        connect: lets it have another network, and is out of the old one if it cannot; raises SandboxError.
         dispose: removes it for good; idempotent.
         stamp: tells this life of it from a later one; empty if it ends with the worker.
         agentless: it has no agent, since its image has no python3.
@@ -78,12 +80,13 @@ class LiveSandbox:
         env: Mapping[str, str],
         client: SandboxClient,
         control: CpuControl,
+        connect: Callable[[str], None],
         dispose: Callable[[], None],
         stamp: str = "",
         agentless: bool = False,
     ) -> None:
         self.trajectory, self.lease, self.env, self.client = trajectory, lease, env, client
-        self.control, self._dispose = control, dispose
+        self.control, self._connect, self._dispose = control, connect, dispose
         self.stamp, self.agentless = stamp, agentless
         self._lock = threading.Lock()
         self._shares: list[Share] = []
@@ -91,6 +94,8 @@ class LiveSandbox:
         self._idle_since: float | None = time.monotonic()
         self._qos: Qos = "ls"
         self._removed = False
+        self._turn = 0
+        self._turn_lock = threading.Lock()  # a network takes 100 ms to change; sizes must not wait for it
 
     def assign(self, trajectory: str, env: Mapping[str, str], client: SandboxClient) -> None:
         """Hand a sandbox that nobody has used to a trajectory; `client` speaks of it by its new name."""
@@ -137,6 +142,17 @@ class LiveSandbox:
             if not self._removed:
                 self._apply(cpu_unit)
 
+    def change_egress(self, egress: Egress) -> None:
+        """Let it have this network, unless a later change came first. Returns at once if it has it already.
+
+        Raises:
+            SandboxError: that cannot be done; it is tried again at the next call.
+        """
+        with self._turn_lock:
+            if egress.turn > self._turn:
+                self._connect(egress.network)
+                self._turn = egress.turn
+
     def pause(self, after: float) -> bool:
         """Give page cache back if no action has run for `after` s. Once per idle time; returns whether it did."""
         with self._lock:
@@ -144,7 +160,7 @@ class LiveSandbox:
             if not due or self._removed:
                 return False
             self._idle_since = None
-        self.control.reclaim()
+        self.control.reclaim(lambda: not self.busy)
         return True
 
     def reassert(self) -> int:

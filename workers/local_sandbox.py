@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tangram_tasks.action import Qos
@@ -73,6 +73,7 @@ class LocalBackend:
             env=order.env,
             client=client,
             control=Unlimited(),
+            connect=lambda network: None,  # it has the host's, whatever is asked
             dispose=dispose,
         )
 
@@ -122,7 +123,7 @@ class Unlimited:
     def idle(self) -> None:
         """See CpuControl."""
 
-    def reclaim(self) -> None:
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
         """See CpuControl."""
 
     def weigh(self, qos: Qos) -> None:

@@ -71,6 +71,9 @@ class Node(Protocol):
     def obey(self, order: NodeOrder) -> Any:
         """Carry out an order that is not a kill; returns a NodeEvent to report, a ServiceAnswer, or None."""
 
+    def units_of(self, action: str, grant: str) -> int:
+        """Units that the action holds under this grant; 0 if this node does not count them, or it has none yet."""
+
     def stats(self) -> dict[str, float]:
         """Counters for people."""
 

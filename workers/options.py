@@ -37,7 +37,7 @@ class CpuOptions(_Options):
     cores: float | None = None
     memory_mib: int | None = None
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
-    warm: dict[str, int] = {}
+    warm: dict[str, int | dict[int, int]] = {}
     warm_memory_mib: int = 512
     mount_roots: tuple[Path, ...] = ()
     images: tuple[str, ...] = ()

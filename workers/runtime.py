@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
+from tangram_tasks.holding import HeldGrant
 from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
 from workers.claims import Claims
@@ -41,6 +42,7 @@ class Runtime:
         self._claims = claims
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[str, ActionReport | None]] = {}  # by grant id, until its DONE
+        self._open: dict[str, str] = {}  # grant id to action: claimed, and not ended in the ledger yet
         self._untold: deque[tuple[DoneRecord, bool]] = deque()  # ends that the broker has not taken yet
         self._killed: OrderedDict[str, None] = OrderedDict()  # grant ids, also of grants still on their way here
 
@@ -55,6 +57,14 @@ class Runtime:
         if not claimed:
             logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
             raise GrantRefused
+        self._open[grant.id] = request.id
+
+    def held(self) -> tuple[HeldGrant, ...]:
+        """Everything that is granted here, as the node sees it."""
+        return tuple(
+            HeldGrant(grant=grant, action=action, units=self._node.units_of(action, grant))
+            for grant, action in list(self._open.items())
+        )
 
     @contextlib.contextmanager
     def resources(self, request: Any) -> Iterator[ActionContext]:
@@ -103,7 +113,9 @@ class Runtime:
 
     def _tell(self, record: DoneRecord, *, requeue: bool) -> None:
         try:
-            if not self._claims.done(record, requeue=requeue):
+            told = self._claims.done(record, requeue=requeue)
+            self._open.pop(record.grant, None)
+            if not told:
                 logger.warning("action %s: grant %s was taken back before it ended", record.action, record.grant)
         except (RedisError, OSError) as error:
             logger.warning("the end of action %s will be told later: %s", record.action, error)
@@ -125,6 +137,7 @@ class Runtime:
             logger.warning("whether grant %s still stands is unknown: %s", grant.id, error)
             return
         if not held:
+            self._open.pop(grant.id, None)
             with self._lock:
                 self._ended.pop(grant.id, None)
             raise GrantRefused

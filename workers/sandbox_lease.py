@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
@@ -49,13 +50,24 @@ class SandboxLease(Sandbox):
         action: the action's id.
         units: what it holds.
         max_units: what it could ever hold.
+        cpu_unit: cores per unit.
         deadline: `time.monotonic()` value at which the action must be over.
     """
 
-    def __init__(self, sandbox: LiveSandbox, *, action: str, units: int, max_units: int, deadline: float) -> None:
+    def __init__(
+        self,
+        sandbox: LiveSandbox,
+        *,
+        action: str,
+        units: int,
+        max_units: int,
+        deadline: float,
+        cpu_unit: float = 1.0,
+    ) -> None:
         self.sandbox, self.action = sandbox, action
         self.usage = SandboxUsage()
-        self._units, self._max_units, self._deadline = units, max_units, deadline
+        self.units, self.max_units = units, max_units
+        self._deadline, self._cpu_unit = deadline, cpu_unit
         self._cancellation = Cancellation()
         self._over = False
         self._given_at: float | None = None
@@ -64,12 +76,12 @@ class SandboxLease(Sandbox):
     @property
     def cpus(self) -> int:
         """See Sandbox."""
-        return self._units
+        return cores(self.units, self._cpu_unit)
 
     @property
     def max_cpus(self) -> int:
         """See Sandbox."""
-        return self._max_units
+        return cores(self.max_units, self._cpu_unit)
 
     def exec(
         self,
@@ -82,7 +94,7 @@ class SandboxLease(Sandbox):
     ) -> ExecResult:
         """See Sandbox. Out of memory means: something in the sandbox was killed for it, and the command failed."""
         _check_argv(argv)
-        request = {"op": "exec", "argv": list(argv), "cwd": cwd or "", "env": {**self.sandbox.env, **(env or {})}}
+        request = {"op": "exec", "argv": list(argv), "cwd": cwd or "", "env": {**self._env(), **(env or {})}}
         return self._run(request, stdin, argv, timeout)
 
     def bash(
@@ -93,7 +105,7 @@ class SandboxLease(Sandbox):
             raise InvalidAction(f"a bash command must be a text without NUL, not {command!r}")
         if not _SESSION.fullmatch(session):
             raise InvalidAction(f"a session's name has 1 to 64 letters, digits or . _ : -, not {session!r}")
-        request = {"op": "bash", "session": session, "cwd": cwd or "", "env": dict(self.sandbox.env)}
+        request = {"op": "bash", "session": session, "cwd": cwd or "", "env": self._env()}
         return self._run(request, command, ["bash", "-c", command], timeout)
 
     def processes(self) -> list[SandboxProcess]:
@@ -115,7 +127,7 @@ class SandboxLease(Sandbox):
         """Note what the action holds from now on; the first time, when its units are given."""
         now = time.monotonic()
         self._given_at = self._given_at or now
-        self._units = units
+        self.units = units
         self.usage.units_over_time.append((round(now - self._given_at, 4), units))
 
     def cancel(self) -> None:
@@ -126,6 +138,11 @@ class SandboxLease(Sandbox):
         """End the lease: a thread that outlives the action's body must not go on using the sandbox."""
         self._over = True
         self._cancellation.cancel()
+
+    def _env(self) -> dict[str, str]:
+        """Whole cores are told by the cpuset; parts of one are not."""
+        told = {} if self._cpu_unit == 1 else {"OMP_NUM_THREADS": str(self.cpus)}
+        return {**told, **self.sandbox.env}
 
     def _run(
         self, request: Mapping[str, Any], data: bytes | str, argv: Sequence[str], timeout: float | None
@@ -169,6 +186,11 @@ class SandboxLease(Sandbox):
         if left <= 0:
             raise ActionTimeout(f"action {self.action} had used up its time before {what}")
         return left
+
+
+def cores(units: int, cpu_unit: float) -> int:
+    """Return how many cores so many units are for who starts workers: rounded up, at least 1."""
+    return max(1, math.ceil(units * cpu_unit - 1e-9))
 
 
 def _check_argv(argv: Sequence[str]) -> None:

@@ -18,8 +18,9 @@ class SandboxPolicy:
     """Read once, at the node's start.
 
     Args:
-        warm: image to how many sandboxes of it are kept ready.
-        warm_memory_mib: memory of each of them; a trajectory that asks for just as much may get one.
+        warm: image to how many sandboxes of it are kept ready, or to that by memory in MiB. A trajectory that asks
+            for just as much memory may get one.
+        warm_memory_mib: memory where `warm` says none.
         mount_roots: trajectories may mount what is below these folders, read-only.
         images: pulled at the start, if they are missing.
         pause_after: s without an action after which a sandbox gives its page cache back; None: never.
@@ -28,26 +29,34 @@ class SandboxPolicy:
         ConfigurationError: a number is negative or too small, or a root is no folder.
     """
 
-    warm: Mapping[str, int] = field(default_factory=dict)
+    warm: Mapping[str, int | Mapping[int, int]] = field(default_factory=dict)
     warm_memory_mib: int = 512
     mount_roots: tuple[Path, ...] = ()
     images: tuple[str, ...] = ()
     pause_after: float | None = None
 
     def __post_init__(self) -> None:
-        for image, count in self.warm.items():
-            if count < 0:
-                raise ConfigurationError(f"warm: {count} sandboxes of {image} cannot be kept: say 0 or more")
         if self.warm_memory_mib < isolation.MIN_MEMORY_MIB:
             raise ConfigurationError(f"warm_memory_mib must be {isolation.MIN_MEMORY_MIB} or more")
+        for (image, memory), count in self.targets.items():
+            check_target(image, memory, count)
         for root in self.mount_roots:
             if not root.is_absolute() or not root.is_dir():
                 raise ConfigurationError(f"mount_roots: {root} is no folder with an absolute path")
 
     @property
+    def targets(self) -> dict[tuple[str, int], int]:
+        """Image and MiB to how many sandboxes of the kind are kept ready."""
+        return {
+            (image, memory): count
+            for image, asked in self.warm.items()
+            for memory, count in ({self.warm_memory_mib: asked} if isinstance(asked, int) else asked).items()
+        }
+
+    @property
     def reserved_mib(self) -> int:
         """MiB that warm sandboxes hold, and that the node therefore does not offer."""
-        return sum(self.warm.values()) * self.warm_memory_mib
+        return sum(memory * count for (_, memory), count in self.targets.items())
 
     def resolve(self, mounts: Mapping[str, str]) -> dict[str, str]:
         """Return the same mounts with their sources free of links.
@@ -68,6 +77,14 @@ class SandboxPolicy:
                 f"{source} cannot be mounted: it must exist on the node below one of its mount_roots ({allowed})"
             )
         return path
+
+
+def check_target(image: str, memory: int, count: int) -> None:
+    """Refuse what no warm pool can keep. Raises ConfigurationError."""
+    if count < 0:
+        raise ConfigurationError(f"warm: {count} sandboxes of {image} cannot be kept: say 0 or more")
+    if memory < isolation.MIN_MEMORY_MIB:
+        raise ConfigurationError(f"warm: a sandbox of {image} needs {isolation.MIN_MEMORY_MIB} MiB, not {memory}")
 
 
 def _target(target: str) -> str:

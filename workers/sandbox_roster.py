@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tangram_tasks.errors import SandboxError
@@ -20,7 +21,7 @@ from workers.janitor import Janitor
 from workers.live_sandbox import LiveSandbox
 from workers.sandbox_backend import SandboxBackend
 from workers.sandbox_folder import SandboxFolder, sandbox_name
-from workers.sandbox_policy import SandboxPolicy
+from workers.sandbox_policy import SandboxPolicy, check_target
 from workers.stateless_pool import StatelessPool
 from workers.tree_copy import copy_files
 from workers.warm_pool import WarmPool
@@ -65,11 +66,12 @@ class SandboxRoster:
         self._doomed: list[LiveSandbox] = []
         self._counters = Counter(sandboxes_opened=0, sandboxes_failed=0, sandboxes_adopted=0, sandboxes_paused=0)
         self._stopped = False
-        self._warm = WarmPool(policy, self._make_beside)
-        self._stateless = StatelessPool(self._obtain_beside, self._retire, keep)
-        self._janitors = [Janitor("tangram-housekeeping", self.keep_house, HOUSEKEEPING_EVERY)]
-        if policy.warm:
-            self._janitors.append(Janitor("tangram-warm-pool", self._refill, REFILL_EVERY))
+        self._warm = WarmPool(policy.targets, partial(self._beside, self._make), self._retire)
+        self._stateless = StatelessPool(partial(self._beside, self._obtain), self._retire, keep)
+        self._janitors = [
+            Janitor("tangram-housekeeping", self.keep_house, HOUSEKEEPING_EVERY),
+            Janitor("tangram-warm-pool", self._refill, REFILL_EVERY),
+        ]
 
     @property
     def trajectories(self) -> tuple[str, ...]:
@@ -143,6 +145,17 @@ class SandboxRoster:
             with self._lock:
                 del self._sandboxes[name]
             self._stateless.give_back(sandbox, image, memory)
+
+    @property
+    def warm_mib(self) -> int:
+        """MiB that the warm pool's targets hold."""
+        return self._warm.reserved_mib
+
+    def keep_warm(self, image: str, memory: int, count: int, most: int) -> None:
+        """Keep so many sandboxes ready from now on, in less than `most` MiB in all. Raises ConfigurationError."""
+        check_target(image, memory, count)
+        for sandbox in self._warm.aim((image, memory), count, most):
+            self._retire(sandbox)
 
     def adopt(self) -> list[str]:
         """Take over the sandboxes that an earlier process of this node left alive; return their trajectories.
@@ -252,11 +265,8 @@ class SandboxRoster:
         sandbox.assign(order.trajectory, order.env, client)
         return sandbox
 
-    def _obtain_beside(self, order: OpenTrajectory) -> LiveSandbox:
-        return self._creators.submit(self._obtain, order).result()
-
-    def _make_beside(self, order: OpenTrajectory) -> LiveSandbox:
-        return self._creators.submit(self._make, order).result()
+    def _beside(self, get: Callable[[OpenTrajectory], LiveSandbox], order: OpenTrajectory) -> LiveSandbox:
+        return self._creators.submit(get, order).result()
 
     def _make(self, order: OpenTrajectory) -> LiveSandbox:
         lease = _LEASE + uuid.uuid4().hex[:16]

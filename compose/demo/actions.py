@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from tangram_tasks import Amdahl, Sandbox
-from tangram_tasks.settings import settings
 from tangram_tasks.shared import shared_action
 
 #: Allowed sizes, in CPU units, of a run of the suite and of a replayed command.
@@ -45,11 +43,10 @@ def unpack(sandbox: Sandbox, files: Mapping[str, str]) -> int:
 def run_suite(sandbox: Sandbox, target: str) -> dict[str, Any]:
     """Run the tests at `target`. Returns passed, failed and the last 2000 characters of output.
 
-    It starts one process per *core* that it may ever get. One per unit would be wasteful where a unit is a share of
-    a core: each pytest-xdist process costs about half a second of CPU before its first test.
+    It starts one process per core that it may ever get: each pytest-xdist process costs about half a second of CPU
+    before its first test.
     """
-    cores = math.ceil(sandbox.max_cpus * settings().cpu_unit)
-    parallel = ["-n", str(cores)] if cores > 1 else []
+    parallel = ["-n", str(sandbox.max_cpus)] if sandbox.max_cpus > 1 else []
     result = sandbox.exec(["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel, target])
     return {**counts(result.stdout), "exit_code": result.exit_code, "output": (result.stdout + result.stderr)[-2000:]}
 

@@ -51,7 +51,7 @@ def test_a_light_action_runs_beside_a_full_node(app: TangramApp) -> None:
         result = actions.rigid.delay()
         started(app, result.id)
         light = actions.peek.delay()
-        assert light.get(timeout=WAIT) == [0, "seen"]
+        assert light.get(timeout=WAIT) == [0, 1, "seen"], "no units, and time for one worker"
         assert result.get(timeout=WAIT) == [2]
     ends = [app.backend.get_task_meta(one.id)[REPORT]["ended_at"] for one in (light, result)]
     assert ends == sorted(ends), "it did not wait for the units"

@@ -93,3 +93,34 @@ def test_a_grant_that_the_node_refuses_is_chosen_again() -> None:
                 assert bash.delay("true").get(timeout=WAIT)["exit_code"] == 0, "the books are whole"
         finally:
             app.close()
+
+
+def test_an_order_that_was_lost_is_given_again() -> None:
+    with local_stack("tests.support.actions", "tests.support.deaf_node") as stack:
+        app = client_of(stack)
+        try:
+            with app.trajectory(memory="64MiB"):
+                result = actions.sizes.delay(1)
+                started(app, result.id)
+                app.send_control(ResizeRequest(action=result.id, units=1))
+                beside = bash.delay("true")
+                assert beside.get(timeout=WAIT)["exit_code"] == 0, "what it gave up is granted to another"
+                assert result.get(timeout=WAIT) == [2, 1]
+        finally:
+            app.close()
+
+
+def test_what_a_node_never_answers_its_audit_tells() -> None:
+    with local_stack("tests.support.actions", "tests.support.silent_node") as stack:
+        app = client_of(stack)
+        try:
+            with app.trajectory(memory="64MiB"):
+                result = actions.sizes.delay(2)
+                started(app, result.id)
+                app.send_control(ResizeRequest(action=result.id, units=1))
+                beside = bash.delay("true")
+                assert beside.get(timeout=WAIT)["exit_code"] == 0, "what it gave up is granted to another"
+                assert not result.ready()
+            assert app.redis.hgetall(app.keys.counters) == {b"resizes_unanswered": b"1", b"audit_healed": b"1"}
+        finally:
+            app.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -17,7 +18,7 @@ from compose.stack_config import CpuNodeConfig, StackConfig
 from tangram_tasks import NodeLost, SandboxError, TangramApp
 from tangram_tasks.settings import settings
 from tangram_tasks.tools import bash, read_file, write_file
-from tangram_tasks.wire import CloseTrajectory
+from tangram_tasks.wire import CloseTrajectory, NodeRecord
 from tests.support.judges import grade, judge
 from tests.waiting import wait_until
 
@@ -110,6 +111,16 @@ def test_what_nobody_can_adopt_is_lost(stack: Stack, app: TangramApp) -> None:
 
 
 @pytest.mark.chaos
+def test_what_it_may_reach_outlives_worker_and_scheduler(stack: Stack, app: TangramApp) -> None:
+    with app.trajectory(network="bridge") as trajectory:
+        assert "eth0" in bash.delay("ls /sys/class/net").get(timeout=WAIT)["stdout"]
+        for name in ("cpu-1", "scheduler"):
+            stack.kill(name)
+        trajectory.set_network("none")  # nobody is there to hear it
+        assert bash.delay("ls /sys/class/net").get(timeout=WAIT)["stdout"] == "lo\n"
+
+
+@pytest.mark.chaos
 def test_a_node_that_drains_finishes_what_is_bound_to_it_and_leaves(
     stack: Stack, app: TangramApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,3 +196,23 @@ def test_networks(stack: Stack, app: TangramApp) -> None:
         assert bash.delay("ls /sys/class/net").get(timeout=WAIT)["stdout"] == "lo\n"
     with app.trajectory(network="no-such-net"), pytest.raises(SandboxError, match="no-such-net"):
         bash.delay("true").get(timeout=WAIT)
+
+
+def test_an_operator_changes_what_is_kept_warm(stack: Stack, app: TangramApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    def node() -> NodeRecord:
+        row: Any = app.redis.hget(app.keys.nodes, "cpu-1")
+        return NodeRecord.model_validate_json(row)
+
+    monkeypatch.setenv("TANGRAM_BROKER_URL", stack.broker_url)
+    settings.cache_clear()
+    wait_until(lambda: node().stats["warm_ready"] == 1, "the pool is full")
+    before = node().capacity["memory"]
+    for count in (3, 0, 1):
+        told = CliRunner().invoke(cli, ["warm", "cpu-1", "tangram-base:latest", str(count), "--memory", "96MiB"])
+        assert told.exit_code == 0, told.output
+        wait_until(lambda: node().stats["warm_ready"] == 1 + count, "the pool follows", WAIT)  # noqa: B023
+        assert node().capacity["memory"] == before - 96 * count
+    with app.trajectory(memory="96MiB"):
+        assert bash.delay("true").get(timeout=WAIT)["exit_code"] == 0
+    wait_until(lambda: node().stats.get("warm_claims", 0) >= 1, "it was claimed")
+    settings.cache_clear()

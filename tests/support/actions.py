@@ -88,8 +88,8 @@ def rigid(sandbox: Sandbox) -> list[int]:
 
 @shared_action(name="t.peek", cpu=1, light=True, timeout=30)
 def peek(sandbox: Sandbox) -> list[object]:
-    """Return its size and what it reads."""
-    return [sandbox.cpus, sandbox.exec(["echo", "seen"]).stdout.strip()]
+    """Return its units, how many workers it should start, and what it reads."""
+    return [current_action().units, sandbox.cpus, sandbox.exec(["echo", "seen"]).stdout.strip()]
 
 
 def _sizes(sandbox: Sandbox, marks: int, seconds: float) -> list[int]:

@@ -19,7 +19,8 @@ CORE = {"cgroup.procs": "", "cgroup.subtree_control": "", "cgroup.controllers": 
 FILES = {
     "cpu": {"cpu.max": "max 100000", "cpu.max.burst": "0", "cpu.weight": "100"},
     "cpuset": {"cpuset.cpus": "", "cpuset.mems": ""},
-    "memory": {"memory.max": "max", "memory.swap.max": "max", "memory.events": "low 0\noom 0\noom_kill 0\n"},
+    "memory": {"memory.max": "max", "memory.swap.max": "max", "memory.events": "low 0\noom 0\noom_kill 0\n"}
+    | {"memory.current": "0", "memory.reclaim": ""},
     "pids": {"pids.max": "max"},
 }
 
@@ -31,10 +32,12 @@ class FakeCgroup2:
     Args:
         root: where `proc` and `sys` are.
         newborn: processes that appear in a group, each when somebody next moves one out of it: a race with fork.
+        pinned: bytes of every group that the kernel cannot take back.
     """
 
     root: Path
     newborn: list[str] = field(default_factory=list)
+    pinned: int = 0
 
     def __post_init__(self) -> None:
         self.top = self.root / "sys/fs/cgroup"
@@ -100,9 +103,18 @@ class FakeCgroup2:
             raise _refusal(errno.ENOENT)
         if file.name == "cgroup.subtree_control":
             self._enable(file.parent, {word.removeprefix("+") for word in value.split()})
+        elif file.name == "memory.reclaim":
+            self._reclaim(file.parent / "memory.current", int(value))
         else:
             _check(file, value)
             file.write_text(value)
+
+    def _reclaim(self, current: Path, wanted: int) -> None:
+        held = int(current.read_text())
+        taken = max(0, min(wanted, held - self.pinned))
+        current.write_text(str(held - taken))
+        if taken < wanted:
+            raise _refusal(errno.EAGAIN)
 
     def _enable(self, folder: Path, wanted: set[str]) -> None:
         if not wanted <= set((folder / "cgroup.controllers").read_text().split()):

@@ -22,6 +22,10 @@ class FakeControl:
         drifted: settings that somebody else is to have changed.
         broken: whether the next size is refused.
         on_idle: called when it becomes idle.
+        on_reclaim: called while memory is taken back.
+        looks: how often somebody looked for drift.
+        reclaims: how often memory was taken back.
+        reclaims_cut: how often that was to stop halfway.
     """
 
     size: tuple[float, tuple[int, ...]] | None = None
@@ -29,7 +33,10 @@ class FakeControl:
     drifted: int = 0
     broken: bool = False
     on_idle: Callable[[], None] = lambda: None
+    on_reclaim: Callable[[], None] = lambda: None
     looks: int = 0
+    reclaims: int = 0
+    reclaims_cut: int = 0
 
     def state(self) -> tuple[float, tuple[int, ...], Qos]:
         """Return what it was given last; nothing when idle."""
@@ -52,8 +59,10 @@ class FakeControl:
         found, self.drifted = self.drifted, 0
         return found
 
-    def reclaim(self) -> None:
-        pass
+    def reclaim(self, go_on: Callable[[], bool]) -> None:
+        self.reclaims += 1
+        self.on_reclaim()
+        self.reclaims_cut += not go_on()
 
     def oom_kills(self) -> int:
         return 0
@@ -66,13 +75,16 @@ class FakeClient:
         pass
 
 
-def fake_sandbox(control: FakeControl, trajectory: str = "t") -> LiveSandbox:
+def fake_sandbox(
+    control: FakeControl, trajectory: str = "t", connect: Callable[[str], None] = lambda network: None
+) -> LiveSandbox:
     return LiveSandbox(
         trajectory=trajectory,
         lease=f"sandbox-{trajectory}",
         env={},
         client=cast(Any, FakeClient()),
         control=control,
+        connect=connect,
         dispose=lambda: None,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, KEYS, main
+from benchmarks.cpu_box import median_interval
 from benchmarks.machine import machine
 
 
@@ -58,3 +59,8 @@ def test_the_machine_is_described() -> None:
     assert described["memory_gib"] > 0
     assert described["cpu"]
     json.dumps(described)
+
+
+def test_the_interval_of_a_median() -> None:
+    assert median_interval([float(number) for number in range(1, 21)]) == (6.0, 15.0)
+    assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0), "too few to leave any out"

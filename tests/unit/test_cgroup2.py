@@ -112,6 +112,34 @@ def test_a_burst_that_somebody_left_is_told(kernel: FakeCgroup2) -> None:
         find(42, root=kernel.root).idle()
 
 
+@pytest.mark.parametrize(("held", "pinned"), [(700 << 20, 20 << 20), (1 << 20, 0), (30 << 20, 30 << 20), (0, 0)])
+def test_memory_is_taken_back_down_to_what_is_in_use(kernel: FakeCgroup2, held: int, pinned: int) -> None:
+    folder = kernel.group(SCOPE, processes=("42",))
+    group = own_leaf(find(42, root=kernel.root))
+    (folder / "memory.current").write_text(f"{held}\n")
+    kernel.pinned = pinned
+    group.reclaim(lambda: True)
+    assert int(text(folder, "memory.current")) == pinned
+    group.reclaim(lambda: True)
+    assert int(text(folder, "memory.current")) == pinned
+
+
+def test_taking_memory_back_stops_for_an_action(kernel: FakeCgroup2) -> None:
+    folder = kernel.group(SCOPE, processes=("42",))
+    (folder / "memory.current").write_text(str(1 << 30))
+    answers = iter([True, False])
+    find(42, root=kernel.root).reclaim(lambda: next(answers))
+    assert int(text(folder, "memory.current")) == 768 << 20
+
+
+def test_a_kernel_without_reclaim_is_left_alone(kernel: FakeCgroup2) -> None:
+    folder = kernel.group(SCOPE, processes=("42",))
+    (folder / "memory.reclaim").unlink()
+    (folder / "memory.current").write_text("4096")
+    find(42, root=kernel.root).reclaim(lambda: True)
+    assert text(folder, "memory.current") == "4096"
+
+
 def test_groups_of_our_own_below_the_worker(kernel: FakeCgroup2) -> None:
     home = kernel.group("user.slice/worker.scope", processes=("7",))
     (kernel.root / "proc/self/cgroup").write_text("0::/user.slice/worker.scope\n")

@@ -48,6 +48,11 @@ def test_bad_policies_fail_at_the_start(root: Path) -> None:
     with pytest.raises(ConfigurationError, match="nowhere is no folder"):
         SandboxPolicy(mount_roots=(root / "nowhere",))
     assert SandboxPolicy(warm={"i": 2, "j": 1}, warm_memory_mib=100).reserved_mib == 300
+    sizes = SandboxPolicy(warm={"i": {100: 2, 400: 1}, "j": 1}, warm_memory_mib=50)
+    assert sizes.targets == {("i", 100): 2, ("i", 400): 1, ("j", 50): 1}
+    assert sizes.reserved_mib == 650
+    with pytest.raises(ConfigurationError, match="needs 32 MiB, not 3"):
+        SandboxPolicy(warm={"i": {3: 1}})
 
 
 def ordered(**options: object) -> OpenTrajectory:

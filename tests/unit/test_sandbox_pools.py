@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tangram_tasks.errors import InvalidAction, SandboxError
+from tangram_tasks.errors import ConfigurationError, InvalidAction, SandboxError
 from tangram_tasks.shared import shared_action
 from tangram_tasks.wire import OpenTrajectory
-from workers.sandbox_policy import SandboxPolicy
 from workers.stateless_pool import IDLE_TIME, StatelessPool
 from workers.warm_pool import WarmPool
 
@@ -40,7 +39,7 @@ def order(**fields: Any) -> OpenTrajectory:
 
 
 def test_the_warm_pool_fills_to_its_target_and_only_what_matches_is_claimed(maker: Maker) -> None:
-    pool = WarmPool(SandboxPolicy(warm={"i": 2}, warm_memory_mib=100), maker)
+    pool = WarmPool({("i", 100): 2}, maker, maker.removed.append)
     pool.refill(lambda: True)
     pool.refill(lambda: True)
     assert (pool.ready, len(maker.made)) == (2, 2)
@@ -53,14 +52,14 @@ def test_the_warm_pool_fills_to_its_target_and_only_what_matches_is_claimed(make
 
 
 def test_refilling_stops_when_somebody_waits_for_a_sandbox(maker: Maker) -> None:
-    pool = WarmPool(SandboxPolicy(warm={"i": 5}), maker)
+    pool = WarmPool({("i", 100): 5}, maker, maker.removed.append)
     answers = iter([True, True, False])
     pool.refill(lambda: next(answers))
     assert pool.ready == 2
 
 
 def test_an_image_that_fails_is_left_alone_for_longer_and_longer(maker: Maker) -> None:
-    pool = WarmPool(SandboxPolicy(warm={"i": 2}), maker, clock=lambda: maker.now)
+    pool = WarmPool({("i", 100): 2}, maker, maker.removed.append, clock=lambda: maker.now)
     maker.broken = True
     tries = []
     for maker.now in range(1000):  # the clock of the pool
@@ -74,8 +73,40 @@ def test_an_image_that_fails_is_left_alone_for_longer_and_longer(maker: Maker) -
     assert pool.ready == 2
 
 
+def test_a_pool_keeps_several_sizes_of_an_image(maker: Maker) -> None:
+    pool = WarmPool({("i", 100): 1, ("i", 300): 2}, maker, maker.removed.append)
+    pool.refill(lambda: True)
+    assert sorted(made.memory for made in maker.made) == [100, 300, 300]
+    assert pool.reserved_mib == 700
+    assert pool.claim(order(memory=300)) is not None
+    assert pool.claim(order(memory=200)) is None
+    assert pool.ready == 2
+
+
+def test_targets_change(maker: Maker) -> None:
+    pool = WarmPool({("i", 100): 2}, maker, maker.removed.append)
+    pool.refill(lambda: True)
+    assert len(pool.aim(("i", 100), 1, most=1000)) == 1
+    assert pool.aim(("j", 200), 2, most=1000) == []
+    pool.refill(lambda: True)
+    assert (pool.ready, pool.reserved_mib) == (3, 500)
+    with pytest.raises(ConfigurationError, match="1000 MiB for warm sandboxes is all"):
+        pool.aim(("i", 100), 6, most=1000)
+    assert pool.reserved_mib == 500
+
+
+def test_what_was_made_for_a_target_that_fell_meanwhile_goes(maker: Maker) -> None:
+    def fall() -> bool:
+        pool.aim(("i", 100), 0, most=1000)
+        return True
+
+    pool = WarmPool({("i", 100): 1}, maker, maker.removed.append)
+    pool.refill(fall)
+    assert (pool.ready, len(maker.removed)) == (0, 1)
+
+
 def test_a_closed_warm_pool_hands_over_what_it_has(maker: Maker) -> None:
-    pool = WarmPool(SandboxPolicy(warm={"i": 2}, warm_memory_mib=100), maker)
+    pool = WarmPool({("i", 100): 2}, maker, maker.removed.append)
     pool.refill(lambda: True)
     assert len(pool.close()) == 2
     pool.refill(lambda: True)

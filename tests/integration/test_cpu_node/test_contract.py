@@ -111,6 +111,26 @@ def test_background_child_on_stdout_does_not_hold_up_the_result(trajectory: Traj
         assert result.ok
 
 
+def test_the_exit_code_is_that_of_the_command_and_not_of_its_output(trajectory: Trajectory) -> None:
+    with trajectory.lease() as lease:
+        assert lease.exec(["bash", "-c", "exec >&- 2>&-; sleep 0.3; exit 7"]).exit_code == 7
+
+
+def test_a_command_inherits_no_files(trajectory: Trajectory) -> None:
+    with trajectory.lease() as lease:
+        listed = lease.exec(["ls", "/proc/self/fd"]).stdout.split()
+        assert set(listed) <= {"0", "1", "2", "3"}, "the last one is the listing itself"
+
+
+@pytest.mark.parametrize("script", ["trap '' TERM INT HUP; while :; do sleep 0.1; done", "kill -STOP $$; sleep 5"])
+def test_what_ignores_signals_or_stops_itself_ends_at_its_deadline(trajectory: Trajectory, script: str) -> None:
+    with trajectory.lease() as lease:
+        with pytest.raises(ActionTimeout):
+            lease.exec(["bash", "-c", script], timeout=0.5)
+        assert [process.command for process in lease.processes() if "sleep" in process.command] == []
+        assert lease.exec(["true"]).ok
+
+
 def test_cancel_kills_and_tells(trajectory: Trajectory) -> None:
     with trajectory.lease(action="c-1") as lease:
         canceller = threading.Timer(0.4, lambda: trajectory.node.cancel("c-1"))

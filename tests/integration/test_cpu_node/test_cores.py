@@ -55,6 +55,11 @@ def test_fractions_of_a_core(make_node: Callable[..., CpuNode], tmp_path: Path) 
             assert node.capacity["cpu"] >= 4
             _, quarter = spin(trajectory, 1)
             assert quarter < 0.6
+            for units, cores in ((1, 1), (4, 1), (5, 2)):
+                with trajectory.lease(units) as lease:
+                    assert (lease.cpus, lease.max_cpus) == (cores, 1)
+                    assert lease.exec(["nproc"]).stdout == f"{cores}\n"
+                    assert lease.exec(["nproc"], env={"OMP_NUM_THREADS": "3"}).stdout == "3\n"
     finally:
         node.stop()
 

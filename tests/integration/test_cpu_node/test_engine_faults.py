@@ -34,7 +34,10 @@ no_engine = pytest.mark.filterwarnings("ignore:Exception ignored in. <socket")
 
 
 class Engine:
-    """A Docker engine of the test's own, that may be stopped."""
+    """A Docker engine of the test's own, that may be stopped.
+
+    It has a network namespace of its own: an engine without a bridge removes `docker0`, which is another's here.
+    """
 
     def __init__(self, folder: Path, *, live_restore: bool) -> None:
         self.url = f"unix://{folder}/socket"
@@ -44,7 +47,17 @@ class Engine:
     def start(self) -> None:
         folder = self._folder
         (folder / "pid").unlink(missing_ok=True)
-        command = ["dockerd", "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "-H", self.url]
+        command = [
+            "unshare",
+            "--net",
+            "dockerd",
+            "--data-root",
+            f"{folder}/data",
+            "--exec-root",
+            f"{folder}/exec",
+            "-H",
+            self.url,
+        ]
         command += ["-p", f"{folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false"]
         command += ["--live-restore"] if self._live_restore else []
         with (folder / "log").open("ab") as log:

@@ -148,8 +148,12 @@ def test_an_idle_sandbox_gives_its_page_cache_back(make_node: NodeMaker, tmp_pat
             assert _cached(control) > 30 << 20
         wait_until(lambda: node.stats()["sandboxes_paused"] >= 1, "housekeeping pauses it", 20)
         assert _cached(control) < 10 << 20
+        subprocess.run(drop, check=True)
         with Trajectory("t", node).lease() as lease:
-            assert lease.exec(["true"]).ok
+            assert lease.exec(["md5sum", "/data/large"]).ok, "it wakes"
+            assert _cached(control) > 30 << 20
+        wait_until(lambda: node.stats()["sandboxes_paused"] >= 2, "and is paused again", 20)
+        assert _cached(control) < 10 << 20
     finally:
         node.stop()
 

@@ -1,0 +1,103 @@
+"""A sandbox's network may change; what arrives late or twice does no harm, and what fails is tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.books import Books
+from scheduler.control import set_network
+from scheduler.ledger import Snapshot, TrajectoryRecord
+from scheduler.recovery import recover
+from tangram_tasks.egress import Egress, SetNetwork
+from tangram_tasks.errors import InvalidAction, SandboxError
+from tangram_tasks.wire import OpenTrajectory
+from tests.support.books import Leader
+from tests.support.sandboxes import FakeControl, fake_sandbox
+from tests.support.trajectories import trajectory
+from workers.bubblewrap_sandbox import connect
+
+
+class Wall:
+    """Remembers which networks it was let into, and may refuse one."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.refused = ""
+
+    def __call__(self, network: str) -> None:
+        if network == self.refused:
+            raise SandboxError(f"no network {network}")
+        self.seen.append(network)
+
+
+def test_only_the_latest_change_counts() -> None:
+    wall = Wall()
+    sandbox = fake_sandbox(FakeControl(), connect=wall)
+    for turn, network in ((1, "bridge"), (3, "none"), (2, "bridge"), (3, "none")):
+        sandbox.change_egress(Egress(network=network, turn=turn))
+    assert wall.seen == ["bridge", "none"]
+
+
+def test_a_change_that_failed_is_tried_again() -> None:
+    wall = Wall()
+    wall.refused = "lab"
+    sandbox = fake_sandbox(FakeControl(), connect=wall)
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="no network lab"):
+            sandbox.change_egress(Egress(network="lab", turn=1))
+    wall.refused = ""
+    sandbox.change_egress(Egress(network="lab", turn=1))
+    assert wall.seen == ["lab"]
+
+
+def books_with(record: TrajectoryRecord) -> Books:
+    books = Leader().books
+    books.trajectories["t"] = record
+    return books
+
+
+ORDER = OpenTrajectory(trajectory="t", image="i", memory=64, expires_at=1e12)
+
+
+def test_before_it_is_placed_it_is_simply_made_with_the_other_network() -> None:
+    books = books_with(TrajectoryRecord(order=ORDER))
+    set_network(books, SetNetwork(trajectory="t", network="bridge"))
+    assert books.trajectories["t"].order.network == "bridge"
+    assert books.trajectories["t"].egress is None
+
+
+def test_later_changes_have_later_turns() -> None:
+    books = books_with(TrajectoryRecord(order=ORDER, node="n"))
+    for network in ("bridge", "none"):
+        set_network(books, SetNetwork(trajectory="t", network=network))
+    assert books.trajectories["t"].egress == Egress(network="none", turn=2)
+    set_network(books, SetNetwork(trajectory="unknown", network="none"))
+
+
+async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anything() -> None:
+    leader = Leader()
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": TrajectoryRecord(order=ORDER)}, {})
+    wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
+    leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
+    await recover(leader.books, start_lease=15.0)
+    assert leader.books.trajectories["t"].order.network == "none"
+    assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
+
+
+def test_bubblewrap_says_that_it_cannot() -> None:
+    connect("sandbox s", "none")
+    with pytest.raises(SandboxError, match="sandbox s: bubblewrap has no network 'bridge'; use Docker"):
+        connect("sandbox s", "bridge")
+
+
+def test_a_trajectory_must_be_open_to_change() -> None:
+    with pytest.raises(InvalidAction, match="is not open: say network='none' where it is made"):
+        trajectory().set_network("none")
+
+
+@pytest.mark.parametrize(
+    ("network", "why"), [("host", "no sandbox gets the host's network"), ("no net", "is no network")]
+)
+def test_what_is_no_network_is_refused_at_the_call(network: str, why: str) -> None:
+    with pytest.raises(InvalidAction, match=why):
+        trajectory().set_network(network)
