@@ -105,9 +105,8 @@ class Player:
 
     def _decide(self, events: Sequence[Event], trace: Sequence[Request], threads: ThreadPoolExecutor) -> None:
         decisions: list[Decision] = self._core.handle_all(events)
-        waiting = [trace[int(one.action)].service for one in self._core.waiting()]
-        for node in self._nodes.values():
-            node.outlook.hint(waiting)
+        for name, node in self._nodes.items():
+            node.outlook.hint(self._core.next_services(name))
         for decision in decisions:
             if not isinstance(decision, Grant):
                 raise TypeError(f"the core answered {decision}")

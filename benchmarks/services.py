@@ -1,8 +1,8 @@
 """Six services on a device that holds two: residency-first with queue-aware page-out, against FCFS with LRU.
 
-The scheduler's core and the pager are real, the link is emulated, the models compute on the CPU. Beside the two: one
-device for each service, which is what frameworks reserve. The trace mixes bursts of batches that score with one
-service each and single calls of any.
+The scheduler's core and the pager are real, the link is emulated, the models compute on the CPU. Beside the two:
+residency-first with LRU, and one device for each service, which is what frameworks reserve. The trace mixes bursts of
+batches that score with one service each and single calls of any.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def run() -> dict[str, Any]:
         trace = mixed_trace(seed)
         outcomes = {
             "ours": _shared(trace, "residency", "queue_aware"),
+            "ours_lru": _shared(trace, "residency", "lru"),
             "fcfs_lru": _shared(trace, "min", "lru"),
             "reserved": _reserved(trace),
         }
@@ -60,7 +61,7 @@ def run() -> dict[str, Any]:
             "services": len(NAMES),
             "widths": WIDTHS,
             "link_gigabytes_per_s": LINK_GBPS,
-            "devices": {"ours": 1, "fcfs_lru": 1, "reserved": len(NAMES)},
+            "devices": {"ours": 1, "ours_lru": 1, "fcfs_lru": 1, "reserved": len(NAMES)},
             "answers_bit_equal": True,
             "rounds": rounds,
         },

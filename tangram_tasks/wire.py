@@ -63,6 +63,7 @@ class GrantHeader(_Message):
         queue_s: seconds it waited.
         sandbox_s: the part of that for which its sandbox was not ready.
         attempt: 1 for the first start.
+        next_services: what those who wait for the node will ask for, in the order of their turns.
     """
 
     v: Literal[1] = VERSION
@@ -73,6 +74,7 @@ class GrantHeader(_Message):
     queue_s: float = 0.0
     sandbox_s: float = 0.0
     attempt: int = 1
+    next_services: tuple[str, ...] = ()
 
 
 class OpenTrajectory(_Message):

@@ -21,12 +21,19 @@ class CellTree:
 
     Args:
         groups: device indexes, each once; those of one group are linked fast.
+        count: devices there are; None takes those that the groups name.
+
+    Raises:
+        ConfigurationError: the groups do not name each device once.
     """
 
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+    def __init__(self, groups: Sequence[Sequence[int]], count: int | None = None) -> None:
         self.devices = tuple(sorted(index for group in groups for index in group))
-        if self.devices != tuple(range(len(self.devices))):
-            raise ConfigurationError(f"the cells of a node must name each of its devices once, not {list(groups)}")
+        there = len(self.devices) if count is None else count
+        if self.devices != tuple(range(there)):
+            raise ConfigurationError(
+                f"the cells of a node must name each of its {there} devices once, not {list(map(list, groups))}"
+            )
         self._levels: dict[int, tuple[Cell, ...]] = {
             level: tuple(
                 tuple(group[at : at + level]) for group in groups for at in range(0, len(group) - level + 1, level)

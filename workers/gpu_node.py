@@ -14,7 +14,8 @@ from tangram_tasks.wire import ServiceState
 from workers.cells import Cell, CellTree
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
-from workers.devices import Inventory, emulate, probe
+from workers.device_health import DeviceHealth
+from workers.devices import Inventory, emulate, poll, probe
 from workers.gpu_slots import Slots
 from workers.gpu_upkeep import GpuUpkeep
 from workers.lease_book import LeaseBook
@@ -67,14 +68,18 @@ class GpuNode:
         self.node = node
         self.outlook = Outlook()
         inventory = _inventory(devices, budget_mib, link_gbps)
-        self._cells = CellTree(cells or inventory.groups)
         paging = Paging(POLICIES[page_out], self.outlook.next_uses, overlap=overlap)
         if host_budget_mib is not None:
             paging = replace(paging, host_bytes=host_budget_mib * MIB)
         self._slots = _build(inventory, services, state_dir, threads, paging)
+        try:
+            self._cells = CellTree(cells or self._slots.groups, len(self._slots.devices))
+        except ConfigurationError:
+            self._slots.free()
+            raise
         self._claims = DeviceClaims(self._cells)
         self._leases = LeaseBook(node)
-        self._upkeep = GpuUpkeep(node, self._leases.reap)
+        self._upkeep = GpuUpkeep(node, self._leases.reap, self._health(inventory))
 
     @property
     def capacity(self) -> dict[str, int]:
@@ -193,6 +198,11 @@ class GpuNode:
             logger.warning("GPU node %s: actions still compute after %.1f s; their memory is kept", self.node, grace)
             return
         self._slots.free()
+
+    def _health(self, inventory: Inventory) -> DeviceHealth | None:
+        if inventory.source != "nvml":
+            return None
+        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire)
 
     def _pagers(self, service: str) -> list[Pager]:
         found = [slot.pager for slot in self._slots.devices if service in slot.replicas]

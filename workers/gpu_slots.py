@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
 from workers.device_thread import DeviceThread
-from workers.devices import Device, Inventory
+from workers.devices import Device, Inventory, groups_of
 from workers.host_memory import HostMemory
 from workers.pager import Pager
 from workers.paging import Paging
@@ -46,6 +46,7 @@ class Slots:
     devices: tuple[Slot, ...]
     services: dict[str, Service]
     host: HostMemory
+    groups: tuple[tuple[int, ...], ...]
 
     @classmethod
     def build(
@@ -66,7 +67,8 @@ class Slots:
                 undo.callback(service.free)
                 if service.in_arena:
                     host.add(service.name, cast("TorchService", service).image)
-            built = cls(_slots(devices, loaded, paging), loaded, host)
+            groups = groups_of([device for device, _ in devices])
+            built = cls(_slots(devices, loaded, paging), loaded, host, groups)
             undo.pop_all()
         return built
 

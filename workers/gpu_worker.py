@@ -51,6 +51,7 @@ class GpuWorker:
             return
         if service not in self.services:
             raise ServiceUnavailable(f"node {self.name} has no service {service!r}; it has {', '.join(self.services)}")
+        self._node.outlook.hint(grant.next_services)
         usage = Usage()
         limit = time.monotonic() + timeout
         with self._node.lease(service=service, action=action, units=grant.units, deadline=limit) as lease:
