@@ -97,7 +97,8 @@ class Connection:
         """Close the connections. Idempotent."""
         if self._loop.is_closed():
             return
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_CONNECT)
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        concurrent.futures.wait([ending], _CONNECT)  # an engine that does not let go must not keep the node
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CONNECT)
         self._loop.close()
