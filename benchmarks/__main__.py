@@ -24,6 +24,8 @@ BENCHMARKS = {
     "sandboxes": "a hundred live sandboxes: memory, creation rate, overhead in any of them",
     "qos": "a latency-sensitive action beside best-effort load",
     "fairness": "how much slower a light RL job is beside a heavy one, policy live, simulated",
+    "pagein": "page-in of a 455 MB reward model against a copy of the same bytes",
+    "services": "six services on the memory of two: residency-first and queue-aware against FCFS and LRU",
     "simulate": "actions that the simulator gets through per CPU second, policy paper, 15 nodes of 256 cores",
 }
 #: What every result has; `holds` decides the exit code.

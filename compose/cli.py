@@ -13,6 +13,7 @@ from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
+from compose.commands.services import services
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
@@ -64,6 +65,7 @@ cli.add_command(down)
 cli.add_command(drain)
 cli.add_command(warm)
 cli.add_command(scheduler)
+cli.add_command(services)
 cli.add_command(simulate)
 cli.add_command(status)
 cli.add_command(up)

@@ -68,12 +68,22 @@ class GpuNodeConfig(NodeConfig):
         budget_mib: MiB of each device that services may use; None takes what the device has.
         link_gbps: emulated rate of page-in in GB/s; None does not slow it down.
         services: reward models it holds.
+        threads: CPU threads of one call; None spreads the cores over emulated devices.
+        page_out: which of them make room for others.
+        cells: groups of devices, by index, with a fast link inside each; None takes what the driver says.
+        overlap: let calls start while the later layers of a service are on their way.
+        host_budget_mib: memory for host images, the least used of which stay on disk; None takes 60 % of the machine's.
     """
 
     devices: int | None = Field(default=None, gt=0)
     budget_mib: int | None = Field(default=None, gt=0)
     link_gbps: float | None = Field(default=None, gt=0)
     services: tuple[str, ...] = Field(default=("minilm", "smollm2"), min_length=1)
+    threads: int | None = Field(default=None, gt=0)
+    page_out: Literal["queue_aware", "lru"] = "queue_aware"
+    cells: tuple[tuple[int, ...], ...] | None = None
+    overlap: bool = False
+    host_budget_mib: int | None = Field(default=None, ge=0)
 
 
 class ProviderConfig(_Config):

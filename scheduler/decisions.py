@@ -101,6 +101,7 @@ def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire
         queue_s=max(0.0, now - published),
         sandbox_s=max(0.0, ready - published) if asked.spec.sandbox else 0.0,
         attempt=asked.attempts + 1,
+        next_services=books.core.next_services(record.node) if asked.spec.service else (),
         egress=trajectory.egress if trajectory and asked.spec.image is None else None,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tangram_tasks.context import ServiceHandle
 from tangram_tasks.elasticity import Amdahl, Fixed, Table
 from tangram_tasks.errors import (
     ActionCancelled,
@@ -47,6 +48,7 @@ __all__ = [
     "Sandbox",
     "SandboxError",
     "SandboxProcess",
+    "ServiceHandle",
     "ServiceUnavailable",
     "SpawnFailed",
     "Table",

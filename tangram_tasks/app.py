@@ -12,7 +12,7 @@ from celery import Celery
 from kombu.exceptions import EncodeError, OperationalError
 from redis.exceptions import RedisError
 
-from tangram_tasks.action import ActionSpec, declare
+from tangram_tasks.action import ActionSpec, Sizes, declare
 from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
 from tangram_tasks.errors import BrokerUnavailable, InvalidAction
@@ -20,7 +20,7 @@ from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
 from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
-from tangram_tasks.task import ActionTask, sandbox_parameter
+from tangram_tasks.task import ActionTask, check_takes_service, sandbox_parameter
 from tangram_tasks.trajectory import Trajectory
 from tangram_tasks.wire import ActionHeader, ControlMessage
 
@@ -97,6 +97,31 @@ class TangramApp(Celery):
             return task
 
         return decorate if function is None else decorate(function)
+
+    def service_action(
+        self, *, service: str, gpu: Sizes = 1, **options: Any
+    ) -> Callable[[Callable[..., Any]], ActionTask]:
+        """Declare own reward code that calls a service; use as `@app.service_action(service="judge", gpu=(1, 2))`.
+
+        The function's first parameter receives the service, paged in, as a `tangram_tasks.context.ServiceHandle`;
+        callers leave it out. With several devices a call's items are spread over them.
+
+        Args:
+            service: name of the service, as it was declared on the GPU nodes.
+            gpu: devices, or the allowed numbers of them.
+            options: as for `action`.
+
+        Raises:
+            InvalidAction: the declaration is wrong, or the function takes no parameter.
+        """
+
+        def decorate(run: Callable[..., Any]) -> ActionTask:
+            check_takes_service(run, bound=bool(options.get("bind")))
+            declare_action = self.action(service=service, gpu=gpu, takes_service=True, **options)
+            task: ActionTask = declare_action(run)
+            return task
+
+        return decorate
 
     def remote_action(self, name: str, **resources: Any) -> None:
         """Say what an action asks for that only the workers import, so that `send_task(name)` is scheduled."""

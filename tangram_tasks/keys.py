@@ -38,6 +38,10 @@ class Keys:
         """List of NodeOrder for one node."""
         return f"{self.prefix}orders.{node}"
 
+    def answer(self, reply: str) -> str:
+        """List that a node's answer to an order goes to; it expires soon."""
+        return f"{self.prefix}answer.{reply}"
+
 
 def node_queue(kind: str, node: str) -> str:
     """Return the Celery queue of one node."""

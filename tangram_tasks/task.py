@@ -35,6 +35,15 @@ def sandbox_parameter(run: Callable[..., Any], *, bound: bool = False) -> bool:
     return names[:1] == [_SANDBOX]
 
 
+def check_takes_service(run: Callable[..., Any], *, bound: bool = False) -> None:
+    """Raise InvalidAction if the function has no parameter (after self) for the service, or one for a sandbox."""
+    name = getattr(run, "__name__", str(run))
+    if sandbox_parameter(run, bound=bound):
+        raise InvalidAction(f"action {name}: GPU nodes have no sandboxes; its first parameter receives the service")
+    if len(inspect.signature(run).parameters) <= bound:
+        raise InvalidAction(f"action {name}: it needs a first parameter, which receives the service")
+
+
 class ActionTask(Task[Any, Any]):
     """A task with a demand. `spec` is None for a plain Celery task, which is published as ever."""
 
@@ -43,6 +52,8 @@ class ActionTask(Task[Any, Any]):
     #: Name of the argument that says which provider (or service) one call uses, if that is not declared.
     provider_argument: str | None = None
     service_argument: str | None = None
+    #: The function's first parameter receives the service that the action was granted; callers leave it out.
+    takes_service: bool = False
 
     # -- callers
 
@@ -64,11 +75,11 @@ class ActionTask(Task[Any, Any]):
         """Return the demand of one call; the function's arguments are checked on the way.
 
         Raises:
-            InvalidAction: the function cannot be called with these arguments (the sandbox is left out).
+            InvalidAction: the function cannot be called with these arguments (what it is given here is left out).
         """
         if self.spec is None:
             return None
-        placeholder = (None,) if self.spec.sandbox else ()
+        placeholder = (None,) if self.spec.sandbox or self.takes_service else ()
         try:
             bound = self._signature.bind(*placeholder, *(args or ()), **(kwargs or {}))
         except TypeError as error:
@@ -100,14 +111,16 @@ class ActionTask(Task[Any, Any]):
     def _run_with(self, context: ActionContext, *args: Any, **kwargs: Any) -> Any:
         token = _current.set(context)
         try:
-            return self.run(context.sandbox, *args, **kwargs) if context.sandbox else self.run(*args, **kwargs)
+            given = context.service if self.takes_service else context.sandbox
+            return self.run(*args, **kwargs) if given is None else self.run(given, *args, **kwargs)
         finally:
             _current.reset(token)
 
     def _run_without_grant(self, *args: Any, **kwargs: Any) -> Any:
-        """Eager mode and direct calls: the body runs here and now, so a sandbox must be passed by the caller."""
-        if self.spec is not None and self.spec.sandbox and not self.request.called_directly:
-            raise ConfigurationError(f"{self.name} needs a sandbox: eager mode cannot give one; use a worker")
+        """Eager mode and direct calls: the body runs here and now, so the caller must pass a sandbox or a service."""
+        if self.spec is not None and not self.request.called_directly and (self.spec.sandbox or self.takes_service):
+            what = "a service" if self.takes_service else "a sandbox"
+            raise ConfigurationError(f"{self.name} needs {what}: eager mode cannot give one; use a worker")
         return super().__call__(*args, **kwargs)
 
     @property

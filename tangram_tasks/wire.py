@@ -21,6 +21,7 @@ HEADER = "tangram"
 GRANT_HEADER = "tangram_grant"
 
 NodeKind = Literal["cpu", "gpu", "api"]
+ServiceVerb = Literal["ls", "load", "park", "pin", "unpin", "canary"]
 
 
 class _Message(BaseModel):
@@ -64,6 +65,7 @@ class GrantHeader(_Message):
         queue_s: seconds it waited.
         sandbox_s: the part of that for which its sandbox was not ready.
         attempt: 1 for the first start.
+        next_services: what those who wait for the node will ask for, in the order of their turns.
         egress: what its sandbox must be able to reach, no more and no less; None: what it was made with.
     """
 
@@ -75,6 +77,7 @@ class GrantHeader(_Message):
     queue_s: float = 0.0
     sandbox_s: float = 0.0
     attempt: int = 1
+    next_services: tuple[str, ...] = ()
     egress: Egress | None = None
 
 
@@ -185,6 +188,24 @@ class DrainNode(_Message):
     op: Literal["drain"] = "drain"
 
 
+class ServiceOrder(_Message):
+    """To a GPU node: look at its services, or move one by hand; answered by ServiceAnswer.
+
+    Args:
+        verb: "ls" looks; "load" and "park" page in and out now; "pin" keeps it resident, "unpin" lets it go again;
+            "canary" asks the question whose answer is known.
+        service: which one; "" is all of them, for "ls".
+        reply: names the answer.
+        timeout: seconds that it may take.
+    """
+
+    op: Literal["service"] = "service"
+    verb: ServiceVerb
+    service: str = ""
+    reply: str
+    timeout: float = Field(default=60.0, gt=0)
+
+
 class KeepWarm(_Message):
     """To a CPU node: keep so many sandboxes of an image with so many MiB ready."""
 
@@ -194,7 +215,9 @@ class KeepWarm(_Message):
     count: int = Field(ge=0)
 
 
-NodeOrder = OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | PageIn | DrainNode | KeepWarm
+NodeOrder = (
+    OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | PageIn | DrainNode | KeepWarm | ServiceOrder
+)
 
 
 class SandboxState(_Report):
@@ -240,6 +263,48 @@ class ActionResized(_Report):
 
 
 NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld
+
+
+class ServiceState(_Report):
+    """A service on one device.
+
+    Args:
+        service: its name.
+        device: the device's id.
+        state: where its weights are.
+        reason: why it has failed.
+        nbytes: bytes that it takes there when it is paged in.
+        kept: it does not make room for others.
+        in_use: actions that hold it there now.
+        page_ins: how often it was paged in.
+        hits: how often it was there already.
+    """
+
+    service: str
+    device: str
+    state: str
+    reason: str = ""
+    nbytes: int
+    kept: bool
+    in_use: int
+    page_ins: int = 0
+    hits: int = 0
+
+
+class ServiceAnswer(_Report):
+    """Node to whoever sent a ServiceOrder.
+
+    Args:
+        node: the node.
+        ok: whether it was done.
+        message: what was done, or why it was not.
+        states: of the services that were asked about.
+    """
+
+    node: str
+    ok: bool
+    message: str = ""
+    states: tuple[ServiceState, ...] = ()
 
 
 class QuotaRecord(_Message):

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 _TAKEN = 10.0
 AUDIT_EVERY = 10.0  # s between two reports of what is granted here
 DRAIN_TIME = 3.0  # s after the order before which a node does not leave: what was placed on it meanwhile must show
+ANSWER_LIFE = 60  # s that an answer waits for who asked
 
 _ORDER: TypeAdapter[wire.NodeOrder] = TypeAdapter(wire.NodeOrder)
 
@@ -154,6 +155,15 @@ class Announcer:
     def _tell(self, event: wire.NodeEvent) -> None:
         self._client.xadd(self._keys.events, {"m": event.model_dump_json()})
 
+    def _answer(self, order: wire.ServiceOrder, answer: wire.ServiceAnswer | None) -> None:
+        if answer is None:
+            answer = wire.ServiceAnswer(node=self._node.name, ok=False, message=f"{self._node.name} has no services")
+        key = self._keys.answer(order.reply)
+        pipeline = self._client.pipeline()
+        pipeline.rpush(key, answer.model_dump_json())
+        pipeline.expire(key, ANSWER_LIFE)
+        pipeline.execute()
+
     def _report_held(self) -> None:
         if time.monotonic() >= self._next_audit:
             self._next_audit = time.monotonic() + AUDIT_EVERY
@@ -193,7 +203,9 @@ class Announcer:
     def _obey(self, order: wire.NodeOrder) -> None:
         try:
             event = self._node.obey(order)
-            if event is not None:
+            if isinstance(order, wire.ServiceOrder):
+                self._answer(order, event)
+            elif event is not None:
                 self._tell(event)
         except Exception:
             logger.exception("node %s could not carry out an order to %s", self._node.name, order.op)

@@ -6,7 +6,8 @@ without fragmentation (simulation, 13 services, 139 GB).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from tangram_tasks.errors import ConfigurationError
@@ -73,39 +74,54 @@ class Arena:
         self._slabs[index : index + 1] = parts
         return hole.offset
 
-    def release(self, owner: str) -> None:
-        """Make the owner's slab a hole, merged with its neighbours. Raises KeyError if it holds none."""
+    def release(self, owner: str, *, but: int = 0) -> None:
+        """Make the owner's slab a hole, merged with its neighbours. Raises KeyError if it holds none.
+
+        Args:
+            owner: who holds it.
+            but: bytes at its start that stay the owner's.
+        """
         index = next((at for at, slab in enumerate(self._slabs) if slab.owner == owner), None)
         if index is None:
             raise KeyError(owner)
-        first = index - 1 if index > 0 and self._slabs[index - 1].owner is None else index
-        last = index + 1 if index + 1 < len(self._slabs) and self._slabs[index + 1].owner is None else index
-        merged = self._slabs[first : last + 1]
-        self._slabs[first : last + 1] = [Slab(merged[0].offset, sum(slab.nbytes for slab in merged))]
+        slab = self._slabs[index]
+        kept = min(aligned(but), slab.nbytes)
+        parts = [Slab(slab.offset, kept, owner), Slab(slab.offset + kept, slab.nbytes - kept)]
+        self._slabs[index : index + 1] = [part for part in parts if part.nbytes]
+        self._merge()
 
-    def window(self, nbytes: int, last_use: Mapping[str, int]) -> tuple[str, ...] | None:
+    def window(self, nbytes: int, worth: Mapping[str, float]) -> tuple[str, ...] | None:
         """Return the owners to page out so that one hole of `nbytes` appears, or None if no set does.
 
-        Among the runs of holes and evictable slabs that are long enough, it takes the one whose most recently
-        used slab was used longest ago, then the one that gives up the fewest bytes.
+        Among the runs of holes and evictable slabs that are long enough, it takes the one whose most valuable slab
+        is worth least, then the one that gives up the fewest bytes.
 
         Args:
             nbytes: bytes that must fit.
-            last_use: of each evictable owner, when it was last used; any rising counter.
+            worth: of each evictable owner, how much it is worth to keep it.
         """
         need = aligned(nbytes)
-        best: tuple[int, int, tuple[str, ...]] | None = None
+        best: tuple[float, int, tuple[str, ...]] | None = None
         for start in range(len(self._slabs)):
-            run = self._run(start, need, last_use)
+            run = self._run(start, need, worth)
             if run is None:
                 continue
             victims = tuple(slab.owner for slab in run if slab.owner is not None)
-            newest = max((last_use[owner] for owner in victims), default=-1)
-            cost = (newest, sum(slab.nbytes for slab in run if slab.owner is not None), victims)
+            most = max((worth[owner] for owner in victims), default=-math.inf)
+            cost = (most, sum(slab.nbytes for slab in run if slab.owner is not None), victims)
             best = cost if best is None else min(best, cost)
         return None if best is None else best[2]
 
-    def _run(self, start: int, need: int, evictable: Mapping[str, int]) -> list[Slab] | None:
+    def _merge(self) -> None:
+        merged: list[Slab] = []
+        for slab in self._slabs:
+            if merged and slab.owner is None and merged[-1].owner is None:
+                merged[-1] = Slab(merged[-1].offset, merged[-1].nbytes + slab.nbytes)
+            else:
+                merged.append(slab)
+        self._slabs = merged
+
+    def _run(self, start: int, need: int, evictable: Container[str]) -> list[Slab] | None:
         """Return the shortest run from `start` that holds `need` bytes, if nothing pinned stands in it."""
         run: list[Slab] = []
         for slab in self._slabs[start:]:

@@ -4,42 +4,67 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from tangram_tasks.errors import ServiceUnavailable
+from workers.cells import Cell, CellTree, Want, arrange
+
+#: Actions whose devices are chosen together.
+TOGETHER = 8
+#: How much one class of `rank` outweighs a larger cell that is broken up.
+_RANK = 100.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An action that waits, in the order of arrival."""
+
+    choices: tuple[Cell, ...]
+    rank: Callable[[int], int]
+    chosen: Cell | None = field(default=None)
 
 
 class DeviceClaims:
     """Devices by index, each free or held by one action.
 
-    All devices of an action are taken at once, so two actions can never wait for each other.
+    All devices of an action are taken at once, so two actions can never wait for each other. Those who wait are served
+    in the order of arrival; the first few choose together, at the smallest cost for all of them.
 
     Args:
-        count: devices.
+        cells: the devices and their cells.
         clock: seconds that deadlines are read against.
     """
 
-    def __init__(self, count: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._holders: list[str | None] = [None] * count
+    def __init__(self, cells: CellTree, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.cells = cells
+        self._holders: list[str | None] = [None] * len(cells.devices)
+        self._retired: set[int] = set()
+        self._waiting: dict[str, _Waiting] = {}
         self._clock = clock
         self._changed = threading.Condition()
+
+    @property
+    def usable(self) -> int:
+        """Devices that are not retired."""
+        return len(self._holders) - len(self._retired)
 
     @contextmanager
     def claim(
         self,
         action: str,
-        units: int,
+        choices: Sequence[Cell],
         *,
         deadline: float,
         rank: Callable[[int], int],
         check: Callable[[], None],
-    ) -> Iterator[tuple[int, ...]]:
-        """Hold `units` devices for the length of the context; yields their indexes.
+    ) -> Iterator[Cell]:
+        """Hold one of the cells for the length of the context; yields the devices' indexes.
 
         Args:
             action: who takes them.
-            units: how many.
+            choices: the cells that would do, all of one size.
             deadline: clock value after which waiting ends.
             rank: of a device; lower is preferred.
             check: raises when the action should wait no longer; looked at whenever something changed.
@@ -47,7 +72,7 @@ class DeviceClaims:
         Raises:
             ServiceUnavailable: not enough devices before the deadline.
         """
-        chosen = self._take(action, units, deadline, rank, check)
+        chosen = self._take(action, _Waiting(tuple(choices), rank), deadline, check)
         try:
             yield chosen
         finally:
@@ -65,6 +90,12 @@ class DeviceClaims:
         with self._changed:
             self._changed.notify_all()
 
+    def retire(self, index: int, retired: bool) -> None:
+        """Give a device to nobody any more, or again; who holds it keeps it."""
+        with self._changed:
+            (self._retired.add if retired else self._retired.discard)(index)
+            self._changed.notify_all()
+
     def wait_idle(self, deadline: float) -> bool:
         """Wait until no device is held; False if one still is at the deadline."""
         with self._changed:
@@ -73,24 +104,49 @@ class DeviceClaims:
     def _idle(self) -> bool:
         return not any(self._holders)
 
-    def _take(
-        self, action: str, units: int, deadline: float, rank: Callable[[int], int], check: Callable[[], None]
-    ) -> tuple[int, ...]:
+    def _take(self, action: str, asked: _Waiting, deadline: float, check: Callable[[], None]) -> Cell:
         with self._changed:
-            while True:
-                check()
-                free = [index for index, holder in enumerate(self._holders) if holder is None]
-                if len(free) >= units:
-                    break
-                left = deadline - self._clock()
-                if left <= 0:
-                    holders = ", ".join(sorted({holder for holder in self._holders if holder}))
-                    raise ServiceUnavailable(
-                        f"action {action} got no {units} of {len(self._holders)} devices before its deadline; "
-                        f"they are held by {holders}"
-                    )
-                self._changed.wait(left)
-            chosen = tuple(sorted(free, key=rank)[:units])
-            for index in chosen:
-                self._holders[index] = action
-            return chosen
+            self._waiting[action] = asked
+            try:
+                while True:
+                    if asked.chosen is None:
+                        check()
+                        self._assign()
+                    if asked.chosen is not None:
+                        return asked.chosen
+                    left = deadline - self._clock()
+                    if left <= 0:
+                        raise self._too_late(action, asked)
+                    self._changed.wait(left)
+            finally:
+                del self._waiting[action]
+                self._changed.notify_all()
+
+    def _assign(self) -> None:
+        """Choose for as many of the first who wait as can be served at once."""
+        free = [index for index, holder in enumerate(self._holders) if holder is None and index not in self._retired]
+        first = [(name, one) for name, one in self._waiting.items() if one.chosen is None][:TOGETHER]
+        while first:
+            cells = arrange(free, [self._want(one, free) for _, one in first])
+            if cells is not None:
+                for (name, one), cell in zip(first, cells, strict=True):
+                    one.chosen = cell
+                    for index in cell:
+                        self._holders[index] = name
+                self._changed.notify_all()
+                return
+            first.pop()
+
+    def _want(self, asked: _Waiting, free: Sequence[int]) -> Want:
+        choices = tuple(cell for cell in asked.choices if set(cell) <= set(free))
+        cost = {cell: _RANK * sum(map(asked.rank, cell)) + self.cells.broken(cell, free) for cell in choices}
+        return Want(choices, cost)
+
+    def _too_late(self, action: str, asked: _Waiting) -> ServiceUnavailable:
+        holders = ", ".join(sorted({holder for holder in self._holders if holder})) or "nobody"
+        units = len(asked.choices[0]) if asked.choices else 0
+        retired = f", {len(self._retired)} of them are out of use" if self._retired else ""
+        return ServiceUnavailable(
+            f"action {action} got no {units} of {len(self._holders)} devices before its deadline; "
+            f"they are held by {holders}{retired}"
+        )

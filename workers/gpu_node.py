@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
+from tangram_tasks.wire import ServiceState
+from workers.cells import Cell, CellTree
+from workers.device_books import MIB
 from workers.device_claims import DeviceClaims
-from workers.devices import Inventory, emulate, probe
-from workers.pager import MIB, Residency
+from workers.device_health import DeviceHealth
+from workers.devices import Inventory, emulate, poll, probe
+from workers.gpu_slots import Slots
+from workers.gpu_upkeep import GpuUpkeep
+from workers.lease_book import LeaseBook
+from workers.outlook import Outlook
+from workers.page_out import POLICIES, PageOutName
+from workers.pager import Pager
+from workers.paging import Paging
+from workers.residency import PageIn, Residency
+from workers.service import Service
 from workers.service_lease import ServiceLease
-
-if TYPE_CHECKING:
-    from workers.gpu_slots import Slots
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +41,10 @@ class GpuNode:
         budget_mib: memory of each emulated device; None holds all services at once.
         link_gbps: pace of copies to an emulated device in 10^9 bytes per second; None copies at full speed.
         threads: CPU threads of one call; None spreads the cores over the emulated devices.
+        page_out: which services make room for others.
+        cells: groups of devices, by index, with a fast link inside each; None takes what NVML says.
+        overlap: let calls start while the later layers of a service are on their way.
+        host_budget_mib: memory for host images, the least used of which stay on disk; None takes 60 % of the machine's.
 
     Raises:
         ConfigurationError: torch, a model package or a device is missing, or a service cannot be paged or does not fit.
@@ -48,18 +60,31 @@ class GpuNode:
         budget_mib: int | None = None,
         link_gbps: float | None = None,
         threads: int | None = None,
+        page_out: PageOutName = "queue_aware",
+        cells: Sequence[Sequence[int]] | None = None,
+        overlap: bool = False,
+        host_budget_mib: int | None = None,
     ) -> None:
         self.node = node
-        self._slots = _build(_inventory(devices, budget_mib, link_gbps), services, state_dir, threads)
-        self._claims = DeviceClaims(len(self._slots.devices))
-        self._leases: dict[str, ServiceLease] = {}
-        self._lock = threading.Lock()
-        self._stopped = False
+        self.outlook = Outlook()
+        inventory = _inventory(devices, budget_mib, link_gbps)
+        paging = Paging(POLICIES[page_out], self.outlook.next_uses, overlap=overlap)
+        if host_budget_mib is not None:
+            paging = replace(paging, host_bytes=host_budget_mib * MIB)
+        self._slots = _build(inventory, services, state_dir, threads, paging)
+        try:
+            self._cells = CellTree(cells or self._slots.groups, len(self._slots.devices))
+        except ConfigurationError:
+            self._slots.free()
+            raise
+        self._claims = DeviceClaims(self._cells)
+        self._leases = LeaseBook(node)
+        self._upkeep = GpuUpkeep(node, self._leases.reap, self._health(inventory))
 
     @property
     def capacity(self) -> dict[str, int]:
-        """Units it offers."""
-        return {"gpu": len(self._slots.devices)}
+        """Units it offers: devices, but those on which something runs that does not end."""
+        return {"gpu": max(0, self._claims.usable - self._leases.stuck)}
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -82,32 +107,56 @@ class GpuNode:
             ActionCancelled: cancelled while it waited.
             ActionTimeout: the deadline had passed already.
         """
-        lease = self._open(service, action, units, deadline)
-        try:
+        choices = self._choices(service, action, units)
+        lease = ServiceLease(self._slots.services[service], action, deadline)
+        with self._leases.lease(action, lease) as held:
             lease.check()
-            with ExitStack() as held:
+            with self.outlook.wait(action, service):
                 chosen = held.enter_context(
                     self._claims.claim(
                         action,
-                        units,
+                        choices,
                         deadline=deadline,
                         rank=lambda index: self._slots.devices[index].pager.cost(service),
                         check=lease.check_cancelled,
                     )
                 )
-                for slot in (self._slots.devices[index] for index in chosen):
-                    cost = held.enter_context(slot.pager.pin(service, action=action, deadline=deadline))
-                    lease.add(slot.replicas[service], cost)
-                held.callback(lease.end)
-                yield lease
-        finally:
-            with self._lock:
-                del self._leases[action]
+            for slot in (self._slots.devices[index] for index in chosen):
+                cost = held.enter_context(slot.pager.pin(service, action=action, deadline=deadline))
+                lease.add(slot.replicas[service], cost, slot.thread)
+            yield lease
+
+    def find(self, service: str) -> Service:
+        """Return a service. Raises InvalidAction naming those there are."""
+        self._pagers(service)
+        return self._slots.services[service]
+
+    def states(self, service: str) -> list[ServiceState]:
+        """Return how a service is on each of its devices. Raises InvalidAction."""
+        return [pager.state(service) for pager in self._pagers(service)]
+
+    def load(self, service: str, *, deadline: float) -> PageIn:
+        """Page a service in where that costs least. Raises InvalidAction, ServiceUnavailable."""
+        spans = self.find(service).spans
+        pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        places = spans or tuple((index,) for index in pagers)
+        chosen = min(places, key=lambda place: (len(place), sum(pagers[index].cost(service) for index in place)))
+        loads = [pagers[index].load(service, deadline=deadline) for index in chosen]
+        return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
+
+    def park(self, service: str, *, deadline: float | None = None) -> None:
+        """Page a service out wherever it is; see `Pager.park`. Raises InvalidAction, ServiceUnavailable."""
+        for pager in self._pagers(service):
+            pager.park(service, deadline=deadline)
+
+    def keep(self, service: str, kept: bool) -> None:
+        """Let a service never make room for others, or let it again. Raises InvalidAction."""
+        for pager in self._pagers(service):
+            pager.keep(service, kept)
 
     def cancel(self, action: str) -> bool:
         """End the action before its next batch; False if it has no lease and waits for none here."""
-        with self._lock:
-            lease = self._leases.get(action)
+        lease = self._leases.find(action)
         if lease is None:
             return False
         lease.cancel()
@@ -119,7 +168,7 @@ class GpuNode:
         pagers = [slot.pager for slot in self._slots.devices]
         counters = [pager.counters for pager in pagers]
         resident = {
-            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in pagers))
+            f"resident.{name}": float(sum(pager.residency(name) is Residency.RESIDENT for pager in self._pagers(name)))
             for name in self._slots.services
         }
         return {
@@ -128,21 +177,23 @@ class GpuNode:
             "bytes_in": float(sum(one.bytes_in for one in counters)),
             "hits": float(sum(one.hits for one in counters)),
             **resident,
+            **{f"cold.{name}": 1.0 for name in self._slots.host.cold},
         }
 
     def stop(self, grace: float = 5.0) -> None:
         """Refuse new leases, cancel the open ones, wait `grace` seconds for them, give memory back. Idempotent."""
-        with self._lock:
-            stopped, self._stopped = self._stopped, True
-            open_leases = list(self._leases.values())
-        if stopped:
+        open_leases = self._leases.close(f"GPU node {self.node} is stopping")
+        if open_leases is None:
             return
+        self._upkeep.stop()
         for lease in open_leases:
             lease.cancel()
         self._claims.recheck()
         deadline = time.monotonic() + grace
         self._claims.wait_idle(deadline)
         closed = [slot.pager.close(deadline) for slot in self._slots.devices]
+        for slot in self._slots.devices:
+            slot.thread.stop()
         if not all(closed):
             logger.warning("GPU node %s: actions still compute after %.1f s; their memory is kept", self.node, grace)
             return
@@ -155,31 +206,51 @@ class GpuNode:
             service: what to page in.
             devices: by index.
         """
+        able = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        if not able or self.find(service).spans:  # an engine on several devices wakes as a whole
+            return
         for index in devices:
-            if service not in self._slots.services or index >= len(self._slots.devices) or not self._claims.idle(index):
+            if index not in able or not self._claims.idle(index):
                 continue
-            pager = self._slots.devices[index].pager
             try:
-                with pager.pin(service, action="page-in hint", deadline=time.monotonic()):
+                with able[index].pin(service, action="page-in hint", deadline=time.monotonic()):
                     pass
             except ServiceUnavailable as error:
                 logger.info("GPU node %s leaves out a page-in hint: %s", self.node, error)
 
-    def _open(self, service: str, action: str, units: int, deadline: float) -> ServiceLease:
-        with self._lock:
-            if self._stopped:
+    def _health(self, inventory: Inventory) -> DeviceHealth | None:
+        if inventory.source != "nvml":
+            return None
+        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire)
+
+    def _pagers(self, service: str) -> list[Pager]:
+        found = [slot.pager for slot in self._slots.devices if service in slot.replicas]
+        if not found:
+            raise InvalidAction(f"node {self.node} has no service {service!r}, only: {', '.join(self.services)}")
+        return found
+
+    def _choices(self, service: str, action: str, units: int) -> tuple[Cell, ...]:
+        """Return the cells that an action could be given. Raises InvalidAction."""
+        if service not in self._slots.services:
+            if self._leases.closed:
                 raise ServiceUnavailable(f"GPU node {self.node} is stopping: action {action} gets no service")
-            if service not in self._slots.services:
-                known = ", ".join(self._slots.services)
-                raise InvalidAction(f"action {action}: node {self.node} has no service {service!r}, only: {known}")
-            if not 1 <= units <= len(self._slots.devices):
-                raise InvalidAction(
-                    f"action {action} asks for {units} of {len(self._slots.devices)} devices of {self.node}"
-                )
-            if action in self._leases:
-                raise InvalidAction(f"action {action} already has a lease on node {self.node}")
-            lease = self._leases[action] = ServiceLease(self._slots.services[service], action, deadline)
-            return lease
+            known = ", ".join(self._slots.services)
+            raise InvalidAction(f"action {action}: node {self.node} has no service {service!r}, only: {known}")
+        count = len(self._slots.devices)
+        if not 1 <= units <= count:
+            raise InvalidAction(f"action {action} asks for {units} of {count} devices of {self.node}")
+        sizes, spans = self._slots.services[service].sizes, self._slots.services[service].spans
+        if sizes and units not in sizes:
+            allowed = ", ".join(map(str, sizes))
+            raise InvalidAction(f"action {action} asks for {units} devices, and service {service} takes {allowed}")
+        able = {index for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
+        choices = [cell for cell in spans or self._cells.choices(units) if len(cell) == units and able.issuperset(cell)]
+        if not choices:
+            raise InvalidAction(
+                f"action {action} asks for {units} devices of {self.node}, and service {service} can be on "
+                f"{sorted(map(list, spans)) if spans else sorted(able)} only"
+            )
+        return tuple(choices)
 
 
 def _inventory(devices: int | None, budget_mib: int | None, link_gbps: float | None) -> Inventory:
@@ -192,11 +263,12 @@ def _inventory(devices: int | None, budget_mib: int | None, link_gbps: float | N
     return found
 
 
-def _build(inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+def _build(
+    inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
+) -> Slots:
     try:
-        from workers.gpu_slots import Slots
+        return Slots.build(inventory, services, state_dir, threads, paging)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ConfigurationError("a GPU node needs torch, which is not installed: install tangram-rl[gpu]") from error
-    return Slots.build(inventory, services, state_dir, threads)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING, cast
 
 from tangram_tasks.errors import ConfigurationError
 from workers.arena import aligned
-from workers.device_ops import DeviceOps, ops_for
-from workers.devices import Device, Inventory
+from workers.device_thread import DeviceThread
+from workers.devices import Device, Inventory, groups_of
+from workers.host_memory import HostMemory
 from workers.pager import Pager
-from workers.replica import Replica
-from workers.service_catalogue import service_spec
-from workers.torch_service import LoadContext, TorchService
+from workers.paging import Paging
+from workers.service import Paged, Place, Service
+from workers.service_catalogue import declared_services, load_service
+from workers.service_declaration import ServiceDeclaration, TorchDeclaration
+
+if TYPE_CHECKING:
+    from workers.device_ops import DeviceOps
+    from workers.torch_service import TorchService
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +35,8 @@ class Slot:
     """One device."""
 
     pager: Pager
-    replicas: dict[str, Replica]
+    replicas: dict[str, Paged]
+    thread: DeviceThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +44,31 @@ class Slots:
     """All devices of a node, and the services they share."""
 
     devices: tuple[Slot, ...]
-    services: dict[str, TorchService]
-    ops: DeviceOps
+    services: dict[str, Service]
+    host: HostMemory
+    groups: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def build(cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None) -> Slots:
+    def build(
+        cls, inventory: Inventory, services: Sequence[str], state_dir: Path, threads: int | None, paging: Paging
+    ) -> Slots:
         """Load the services and prepare the devices. Raises ConfigurationError."""
         if not services:
             raise ConfigurationError("a GPU node needs one service or more")
         if inventory.reason:
             logger.warning("not all GPUs are used: %s", inventory.reason)
-        devices = _usable(inventory)
-        _bound_threads(threads, inventory)
-        first = devices[0][1]
-        context = LoadContext(state_dir, accelerated=first.device.type != "cpu")
-        specs = {spec.name: spec for spec in map(service_spec, services)}
-        if len(specs) < len(services):
-            raise ConfigurationError(f"two services have the same name: {', '.join(services)}")
-        loaded: dict[str, TorchService] = {}
+        declarations = declared_services(services)
+        devices = _devices(inventory, declarations, threads)
+        loaded: dict[str, Service] = {}
+        host = HostMemory(paging.host_bytes, state_dir / "images")
         with ExitStack() as undo:  # pinned memory must not stay behind when a later service fails
-            for name, spec in specs.items():
-                loaded[name] = TorchService.load(spec, context, first)
-                undo.callback(first.free_host, loaded[name].image.buffer)
-            built = cls(_slots(devices, loaded), loaded, first)
+            for declaration in declarations:
+                loaded[declaration.name] = service = load_service(declaration, state_dir, devices[0][1])
+                undo.callback(service.free)
+                if service.in_arena:
+                    host.add(service.name, cast("TorchService", service).image)
+            groups = groups_of([device for device, _ in devices])
+            built = cls(_slots(devices, loaded, paging), loaded, host, groups)
             undo.pop_all()
         return built
 
@@ -70,48 +77,74 @@ class Slots:
         for slot in self.devices:
             slot.replicas.clear()
         for service in self.services.values():
-            self.ops.free_host(service.image.buffer)
+            service.free()
         self.services.clear()
 
 
-def _usable(inventory: Inventory) -> list[tuple[Device, DeviceOps]]:
-    found = [(device, ops) for device in inventory.devices if (ops := ops_for(device)) is not None]
-    if found:
-        return found
-    raise ConfigurationError(
-        f"this machine has GPUs ({', '.join(device.name for device in inventory.devices)}), but torch "
-        f"{torch.__version__} sees none: install a CUDA build of torch and check CUDA_VISIBLE_DEVICES, or set devices "
-        "and budget to emulate"
-    )
+def _devices(
+    inventory: Inventory, declarations: Sequence[ServiceDeclaration], threads: int | None
+) -> Sequence[tuple[Device, DeviceOps | None]]:
+    """Return the devices, with what moves bytes there if a service computes in this process.
+
+    Raises ConfigurationError if none can be used, or services exclude each other.
+    """
+    here = [one.name for one in declarations if isinstance(one, TorchDeclaration)]
+    if not here:
+        return [(device, None) for device in inventory.devices]
+    others = [one.name for one in declarations if one.name not in here]
+    if others and inventory.source != "emulated":
+        raise ConfigurationError(
+            f"services in this process ({', '.join(here)}) take their arena of a GPU for good, so engines "
+            f"({', '.join(others)}) cannot page in and out beside them: give them a node of their own"
+        )
+    from workers.torch_devices import torch_devices
+
+    return torch_devices(inventory, threads)
 
 
-def _slots(devices: Sequence[tuple[Device, DeviceOps]], services: Mapping[str, TorchService]) -> tuple[Slot, ...]:
-    whole = sum(aligned(service.image.nbytes) for service in services.values())
-    budgets = [_budget(device, whole) for device, _ in devices]
-    pagers = [Pager(device.id, budget) for (device, _), budget in zip(devices, budgets, strict=True)]
-    memories = [(ops, ops.arena(budget)) for (_, ops), budget in zip(devices, budgets, strict=True)]
-    replicas = {name: service.replicas(memories) for name, service in services.items()}
+def _slots(
+    devices: Sequence[tuple[Device, DeviceOps | None]], services: Mapping[str, Service], paging: Paging
+) -> tuple[Slot, ...]:
+    budgets = [_budget(device, services.values(), at) for at, (device, _) in enumerate(devices)]
+    pagers = [Pager(device.id, budget, paging) for (device, _), budget in zip(devices, budgets, strict=True)]
+    places = [_place(device, ops, budget, paging) for (device, ops), budget in zip(devices, budgets, strict=True)]
+    replicas = {name: service.replicas(places) for name, service in services.items()}
     slots = []
-    for index, pager in enumerate(pagers):
-        own = {name: copies[index] for name, copies in replicas.items()}
-        for name, replica in own.items():
-            pager.register(name, replica)
-        slots.append(Slot(pager, own))
+    for index, (pager, place) in enumerate(zip(pagers, places, strict=True)):
+        own = {name: paged for name, copies in replicas.items() if (paged := copies[index]) is not None}
+        for name, paged in own.items():
+            pager.register(name, paged)
+        slots.append(Slot(pager, own, _thread(place)))
     return tuple(slots)
 
 
-def _budget(device: Device, whole: int) -> int:
-    """Return the arena's bytes: never more than all services take, on a real GPU never into the headroom."""
+def _place(device: Device, ops: DeviceOps | None, budget: int, paging: Paging) -> Place:
+    return Place(device.id) if ops is None else Place(device.id, ops, ops.arena(budget), paging.overlap)
+
+
+def _thread(place: Place) -> DeviceThread:
+    if place.ops is None:
+        return DeviceThread(place.device)
+    from workers.torch_devices import same_threads
+
+    return DeviceThread(place.device, same_threads)
+
+
+def _budget(device: Device, services: Collection[Service], index: int) -> int:
+    """Return the bytes to share out: never more than all services take, on a real GPU never into the headroom.
+
+    What engines keep while they sleep is taken off: it is never free.
+    """
+    whole = sum(aligned(service.nbytes) for service in services)
+    kept = sum(service.residual_bytes for service in services if _is_on(service, index))
     if device.emulated:
-        return device.total_bytes or whole
-    if device.free_bytes is None:
-        raise ConfigurationError(f"the driver does not tell how much memory of GPU {device.id} is free")
-    return min(whole, max(0, device.free_bytes - HEADROOM))
+        return (device.total_bytes - kept) if device.total_bytes else whole
+    # Engines may still hold what is theirs: they give it up when they are put to sleep, below.
+    free = device.free_bytes if any(service.in_arena for service in services) else device.total_bytes
+    if free is None:
+        raise ConfigurationError(f"the driver does not tell how much memory GPU {device.id} has")
+    return min(whole, max(0, free - HEADROOM - kept))
 
 
-def _bound_threads(threads: int | None, inventory: Inventory) -> None:
-    """Calls on emulated devices compute at the same time: together they should not use more threads than cores."""
-    if threads is None and inventory.source == "emulated":
-        threads = max(1, (os.cpu_count() or 1) // len(inventory.devices))
-    if threads is not None:
-        torch.set_num_threads(threads)
+def _is_on(service: Service, index: int) -> bool:
+    return not service.spans or any(index in span for span in service.spans)

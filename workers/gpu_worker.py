@@ -9,9 +9,19 @@ from collections.abc import Iterator, Mapping
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.resources import GPU
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, PageIn, QuotaRecord
+from tangram_tasks.wire import (
+    ActionHeader,
+    GrantHeader,
+    NodeKind,
+    NodeOrder,
+    PageIn,
+    QuotaRecord,
+    ServiceAnswer,
+    ServiceOrder,
+)
 from workers.gpu_node import GpuNode
 from workers.node import Applied, Usage
+from workers.service_orders import obey_service_order
 
 
 class GpuWorker:
@@ -50,6 +60,7 @@ class GpuWorker:
             return
         if service not in self.services:
             raise ServiceUnavailable(f"node {self.name} has no service {service!r}; it has {', '.join(self.services)}")
+        self._node.outlook.hint(grant.next_services)
         usage = Usage()
         limit = time.monotonic() + timeout
         with self._node.lease(service=service, action=action, units=grant.units, deadline=limit) as lease:
@@ -62,10 +73,11 @@ class GpuWorker:
         """Refuse the action's next batch."""
         return self._node.cancel(action)
 
-    def obey(self, order: NodeOrder) -> None:
-        """Carry out a page-in hint; GPU nodes have no sandboxes."""
+    def obey(self, order: NodeOrder) -> ServiceAnswer | None:
+        """Carry out a page-in hint, or look at services and move them by hand; GPU nodes have no sandboxes."""
         if isinstance(order, PageIn):
             self._node.page_in(order.service, order.devices)
+        return obey_service_order(self._node, order) if isinstance(order, ServiceOrder) else None
 
     def units_of(self, action: str, grant: str) -> int:
         """See Node: it does not count them."""

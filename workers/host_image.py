@@ -6,15 +6,19 @@ transposes) share their bytes in the image as they did in the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from workers.arena import ALIGNMENT, aligned
 from workers.device_ops import DeviceOps
+from workers.mapped import mapped_copy
 from workers.pageable import NotPageable, tensors_of
 
 #: Bytes per checksum, a multiple of the alignment.
@@ -52,13 +56,24 @@ class HostImage:
         buffer: flat uint8 of exactly the image's length.
         segments: by tensor name.
         mutable: names of buffers that calls may change.
+        ops: allocated the buffer.
     """
 
-    def __init__(self, buffer: Tensor, segments: Mapping[str, Segment], mutable: frozenset[str]) -> None:
+    def __init__(
+        self, buffer: Tensor, segments: Mapping[str, Segment], mutable: frozenset[str], ops: DeviceOps
+    ) -> None:
         self.buffer = buffer
         self.segments = segments
         self.mutable = mutable
         self.nbytes = buffer.numel()
+        #: Held while replicas are bound to the buffer, or it is exchanged.
+        self.lock = threading.RLock()
+        #: Called when the buffer was exchanged.
+        self.followers: list[Callable[[], None]] = []
+        #: Yields the buffer, which is not exchanged for the length of the context.
+        self.hold: Callable[[], AbstractContextManager[Tensor]] = lambda: nullcontext(self.buffer)
+        self._ops = ops
+        self._file: Tensor | None = None
         self._sums = [self._sum(buffer, block) for block in range(-(-self.nbytes // BLOCK))]
         self._next = 0
 
@@ -81,7 +96,43 @@ class HostImage:
         buffer = ops.host_buffer(nbytes).fill_(0)
         for offset, source in extents:
             buffer[offset : offset + source.numel()].copy_(source)
-        return cls(buffer, segments, frozenset(mutable))
+        return cls(buffer, segments, frozenset(mutable), ops)
+
+    @property
+    def spilled(self) -> bool:
+        """Whether it has a copy on disk."""
+        return self._file is not None
+
+    @property
+    def cold(self) -> bool:
+        """Whether it is on disk only."""
+        return self.buffer is self._file
+
+    def spill(self, folder: Path) -> None:
+        """Write a copy to disk, once. An image with mutable buffers stays in memory. Raises OSError."""
+        if self._file is None and not self.mutable:
+            self._file = mapped_copy(self.buffer, folder)
+
+    def cool(self) -> None:
+        """Give the memory back; the bytes are read from disk where they are needed."""
+        if self._file is not None and not self.cold:
+            self._exchange(self._file)
+
+    def warm(self) -> None:
+        """Read a cold image into memory."""
+        self._exchange(self._ops.host_buffer(self.nbytes).copy_(self.buffer))
+
+    def free(self) -> None:
+        """Give its memory back for good."""
+        if not self.cold:
+            self._ops.free_host(self.buffer)
+
+    def _exchange(self, buffer: Tensor) -> None:
+        with self.lock:
+            self.free()
+            self.buffer = buffer
+            for follow in self.followers:
+                follow()
 
     def views(self, base: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Yield each tensor's name and the tensor as a view of a buffer that holds the image's bytes."""
@@ -113,7 +164,11 @@ class HostImage:
 
 def _layout(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Segment], list[tuple[int, Tensor]], int]:
     """Return the segment of each tensor, the extents as (offset in the image, bytes to copy), and the total."""
-    spans = sorted((*_span(tensor), name) for name, tensor in tensors.items())
+    first: dict[int, int] = {}  # by storage: the order of first use, in which a layered page-in copies
+    for tensor in tensors.values():
+        first.setdefault(tensor.untyped_storage().data_ptr(), len(first))
+    spans = [(*_span(tensor), name) for name, tensor in tensors.items()]
+    spans.sort(key=lambda span: (first[span[0]], *span))
     segments: dict[str, Segment] = {}
     extents: list[tuple[int, Tensor]] = []
     total = 0

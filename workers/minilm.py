@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from workers import payloads
 from workers.model_files import offline_transformers, package_folder
-from workers.torch_service import LoadContext, Method, Model, ServiceSpec, finite
+from workers.torch_service import LoadContext, Method, Model, finite
 
 NAME = "minilm"
 MAX_TOKENS = 256
@@ -60,6 +60,3 @@ class _Encoder:
         mask = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
         mean = (states * mask).sum(1) / mask.sum(1)
         return nn.functional.normalize(mean, dim=-1)
-
-
-SPEC = ServiceSpec(NAME, load)

@@ -69,7 +69,7 @@ class Node(Protocol):
         """Kill what a running action runs here; False if it does not run here."""
 
     def obey(self, order: NodeOrder) -> Any:
-        """Carry out an order that is not a kill; returns a NodeEvent to report, or None."""
+        """Carry out an order that is not a kill; returns a NodeEvent to report, a ServiceAnswer, or None."""
 
     def units_of(self, action: str, grant: str) -> int:
         """Units that the action holds under this grant; 0 if this node does not count them, or it has none yet."""

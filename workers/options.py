@@ -82,6 +82,11 @@ class GpuOptions(_Options):
     devices: int | None = None
     budget_mib: int | None = None
     link_gbps: float | None = None
+    threads: int | None = Field(default=None, gt=0)
+    page_out: Literal["queue_aware", "lru"] = "queue_aware"
+    cells: tuple[tuple[int, ...], ...] | None = None
+    overlap: bool = False
+    host_budget_mib: int | None = None
 
     def build(self, config: Settings) -> Node:
         """Load the services and make the node."""
@@ -95,6 +100,11 @@ class GpuOptions(_Options):
             devices=self.devices,
             budget_mib=self.budget_mib,
             link_gbps=self.link_gbps,
+            threads=self.threads,
+            page_out=self.page_out,
+            cells=self.cells,
+            overlap=self.overlap,
+            host_budget_mib=self.host_budget_mib,
         )
         return GpuWorker(self.name, node)
 

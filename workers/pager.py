@@ -1,11 +1,13 @@
 """Which services are resident on one device: page-in, page-out and pins.
 
-Only bookkeeping: a `Paged` moves the bytes. One lock guards the books; the copy of a page-in runs outside it.
+Only bookkeeping: a `Paged` moves the bytes. One lock guards the books; copies in and out run outside of it, and the
+books follow when the copy is verified.
 
 * A pinned service is never paged out, and a slab belongs to one service.
 * A service is paged in once however many actions wait for it.
-* LRU over unpinned residents (paper, section 4.3), by windows of the arena.
-* What failed (wrong bytes after a page-in, weights changed by a call) is not used on this device again.
+* A policy says what makes room, by windows of the arena.
+* What failed (wrong bytes after a page-in, weights changed by a call, memory not given back) is not used on this
+  device again before somebody loads it by hand; bytes that it did not give back stay charged.
 """
 
 from __future__ import annotations
@@ -14,72 +16,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Protocol
 
-from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
-from workers.arena import Arena, aligned
+from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.wire import ServiceState
+from workers.device_books import MIB, DeviceBooks
+from workers.paging import DEFAULT, Paging
+from workers.residency import Entry, PageIn, Residency
+from workers.service import Away, Paged
 
-MIB = 1 << 20
-
-
-class Residency(StrEnum):
-    """Where a service's weights are, as one device sees it."""
-
-    PARKED = "parked"  # in the host image
-    PAGING_IN = "paging_in"
-    RESIDENT = "resident"
-    FAILED = "failed"
-
-
-class Paged(Protocol):
-    """Something that can be moved onto the device."""
-
-    nbytes: int
-    leased: bool
-
-    def page_in(self, offset: int) -> None:
-        """Copy the bytes to `offset` of the device's memory and use them there. Raises ServiceUnavailable."""
-
-    def page_out(self) -> None:
-        """Use the host image again; the device's bytes are given up."""
-
-    def settle(self) -> str:
-        """After the last lease: keep declared changes; return what changed without being declared, or ""."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageIn:
-    """What a pin cost.
-
-    Args:
-        seconds: waiting for room, copying and re-binding; 0 when it was resident.
-        count: 1 if this pin paged the service in.
-    """
-
-    seconds: float = 0.0
-    count: int = 0
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a pager did since it started."""
-
-    page_ins: int = 0
-    page_outs: int = 0
-    bytes_in: int = 0
-    hits: int = 0
-
-
-@dataclass(slots=True)
-class _Entry:
-    service: str
-    paged: Paged
-    state: Residency = Residency.PARKED
-    pins: list[str] = field(default_factory=list)  # actions
-    last_use: int = 0
-    reason: str = ""
+#: States that some thread is about to change.
+_MOVING = (Residency.PAGING_IN, Residency.DRAINING)
 
 
 class Pager:
@@ -88,41 +34,53 @@ class Pager:
     Args:
         device: its name, for messages.
         budget: bytes of the device's arena.
+        paging: who makes room.
         clock: seconds that deadlines are read against.
     """
 
-    def __init__(self, device: str, budget: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        device: str,
+        budget: int,
+        paging: Paging = DEFAULT,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._books = DeviceBooks(device, budget, paging.policy)
         self.device = device
-        self.counters = Counters()
-        self._arena = Arena(budget)
+        self.counters = self._books.counters
+        self._next_uses = paging.next_uses
         self._clock = clock
-        self._entries: dict[str, _Entry] = {}
+        self._entries = self._books.entries
         self._changed = threading.Condition()
-        self._uses = 0
         self._closed = False
 
     def register(self, service: str, paged: Paged) -> None:
         """Make a service known. Raises ConfigurationError if the whole device could not hold it."""
-        need = aligned(paged.nbytes)
-        if need > self._arena.budget:
-            raise ConfigurationError(
-                f"service {service} needs {need / MIB:.1f} MiB, and device {self.device} has a budget of "
-                f"{self._arena.budget / MIB:.1f} MiB: raise the budget or leave the service out"
-            )
-        self._entries[service] = _Entry(service, paged)
+        self._books.add(service, paged)
 
     def residency(self, service: str) -> Residency:
         """Return where the service is."""
         return self._entries[service].state
 
+    def state(self, service: str) -> ServiceState:
+        """Return what people may know of the service here."""
+        with self._changed:
+            return self._books.state(service)
+
     def cost(self, service: str) -> int:
         """Rank the device for a service, lower is better: 0 resident, 1 room, 2 others must go or wait, 3 failed."""
         with self._changed:
             entry = self._entries[service]
-            if entry.state is Residency.PARKED:
-                need = aligned(entry.paged.nbytes)
-                return 1 if any(slab.owner is None and slab.nbytes >= need for slab in self._arena) else 2
-            return {Residency.RESIDENT: 0, Residency.PAGING_IN: 0, Residency.FAILED: 3}[entry.state]
+            match entry.state:
+                case Residency.RESIDENT | Residency.PAGING_IN:
+                    return 0
+                case Residency.FAILED:
+                    return 3
+                case Residency.DRAINING:
+                    return 2
+                case _:
+                    return 1 if self._books.fits_beside(entry) else 2
 
     @contextmanager
     def pin(self, service: str, *, action: str, deadline: float) -> Iterator[PageIn]:
@@ -148,41 +106,102 @@ class Pager:
         if problem:
             raise ServiceUnavailable(f"action {action}: {problem}")
 
+    def load(self, service: str, *, deadline: float) -> PageIn:
+        """Page a service in without an action; one that had failed is tried again. Raises ServiceUnavailable."""
+        entry = self._known(service)
+        with self._changed:
+            retry = entry.state is Residency.FAILED
+            if retry:
+                entry.state = Residency.DRAINING
+        if retry:
+            self._page_out(entry)
+        with self.pin(service, action=f"load of {service}", deadline=deadline) as cost:
+            return cost
+
+    def park(self, service: str, *, deadline: float | None = None) -> None:
+        """Page a service out. Nothing happens if it is not resident.
+
+        Args:
+            service: a registered one.
+            deadline: clock value until which to wait for the actions that use it, while new ones wait; None refuses
+                at once if there are any.
+
+        Raises:
+            ServiceUnavailable: it is in use, or it could not be paged out.
+        """
+        entry = self._known(service)
+        with self._changed:
+            while entry.state in _MOVING and deadline is not None and self._sleep_until(deadline):
+                pass
+            if entry.state in _MOVING:
+                raise ServiceUnavailable(f"service {service} is {entry.state.value} on device {self.device}: try again")
+            if entry.state is not Residency.RESIDENT:
+                return
+            entry.state = Residency.DRAINING
+            while entry.pins and deadline is not None and self._sleep_until(deadline):
+                pass
+            if entry.pins:
+                entry.state = Residency.RESIDENT
+                self._changed.notify_all()
+                raise ServiceUnavailable(
+                    f"service {service} is in use on device {self.device} by {', '.join(entry.pins)}: it stays there"
+                )
+        self._page_out(entry, entry.reason)
+        if entry.reason:
+            raise ServiceUnavailable(f"service {service} has failed on device {self.device}: {entry.reason}")
+
+    def keep(self, service: str, kept: bool) -> None:
+        """Never let the service make room for others, or let it again."""
+        with self._changed:
+            self._known(service).kept = kept
+            self._changed.notify_all()
+
     def close(self, deadline: float) -> bool:
         """Refuse new pins, wait for the old ones until `deadline`, then page out and forget all; False if too late."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            while any(entry.pins for entry in self._entries.values()):
-                left = deadline - self._clock()
-                if left <= 0:
+            while any(entry.pins or entry.state in _MOVING for entry in self._entries.values()):
+                if not self._sleep_until(deadline):
                     return False
-                self._changed.wait(left)
-            for entry in self._entries.values():
-                if entry.state is Residency.RESIDENT:
-                    self._page_out(entry)
+            leaving = [entry for entry in self._entries.values() if entry.state is Residency.RESIDENT]
+            for entry in leaving:
+                entry.state = Residency.DRAINING
+        for entry in leaving:
+            self._page_out(entry)
+        with self._changed:
             self._entries.clear()
         return True
 
-    def _acquire(self, entry: _Entry, action: str, deadline: float) -> PageIn:
-        started = self._clock()
-        with self._changed:
-            offset: int | None = None
-            while not self._admits(entry):
-                offset = self._room(entry)
-                if offset is not None:
-                    entry.state = Residency.PAGING_IN
-                    break
-                self._wait(entry, action, deadline)
-            entry.pins.append(action)
-            if offset is None:
-                entry.paged.leased = True
-                self.counters.hits += 1
-                return PageIn()
+    def _acquire(self, entry: Entry, action: str, deadline: float) -> PageIn:
+        started, waited = self._clock(), False
+        while True:
+            with self._changed:
+                if self._admits(entry):
+                    entry.pins.append(action)
+                    entry.paged.leased = True
+                    entry.hits += 1
+                    self.counters.hits += 1
+                    return PageIn(self._clock() - started if waited else 0.0)
+                victims: list[Entry] = []
+                if entry.state is Residency.PARKED:
+                    offset = self._books.take(entry)
+                    if offset is not None:
+                        entry.state = Residency.PAGING_IN
+                        entry.pins.append(action)
+                        break
+                    victims = self._books.victims(entry, self._next_uses())
+                for victim in victims:
+                    victim.state = Residency.DRAINING
+                if not victims and not self._sleep_until(deadline):
+                    raise self._books.crowded(entry, action)
+            waited = True
+            for victim in victims:
+                self._page_out(victim)
         self._page_in(entry, action, offset)
         return PageIn(self._clock() - started, 1)
 
-    def _known(self, service: str) -> _Entry:
+    def _known(self, service: str) -> Entry:
         self._check_open(service)
         return self._entries[service]
 
@@ -190,77 +209,67 @@ class Pager:
         if self._closed:
             raise ServiceUnavailable(f"device {self.device} is shutting down: service {service} is not paged in")
 
-    def _admits(self, entry: _Entry) -> bool:
+    def _admits(self, entry: Entry) -> bool:
         self._check_open(entry.service)
         if entry.state is Residency.FAILED:
             raise ServiceUnavailable(f"service {entry.service} has failed on device {self.device}: {entry.reason}")
         return entry.state is Residency.RESIDENT
 
-    def _room(self, entry: _Entry) -> int | None:
-        """Return an offset for a parked service, paging out unpinned ones; None if it must wait."""
-        if entry.state is not Residency.PARKED:
-            return None
-        offset = self._arena.alloc(entry.service, entry.paged.nbytes)
-        if offset is not None:
-            return offset
-        unpinned = {
-            name: other.last_use
-            for name, other in self._entries.items()
-            if other.state is Residency.RESIDENT and not other.pins
-        }
-        for victim in self._arena.window(entry.paged.nbytes, unpinned) or ():
-            self._page_out(self._entries[victim])
-        return self._arena.alloc(entry.service, entry.paged.nbytes)
-
-    def _wait(self, entry: _Entry, action: str, deadline: float) -> None:
+    def _sleep_until(self, deadline: float) -> bool:
+        """Wait for a change, with the lock held; False if the deadline has passed."""
         left = deadline - self._clock()
         if left > 0:
             self._changed.wait(left)
-            return
-        holders = sorted({pin for other in self._entries.values() for pin in other.pins})
-        raise ServiceUnavailable(
-            f"service {entry.service} ({entry.paged.nbytes / MIB:.1f} MiB) found no room on device {self.device} "
-            f"(budget {self._arena.budget / MIB:.1f} MiB) before the deadline of action {action}; in use by "
-            f"{', '.join(holders) or 'nobody'}: raise the budget, or run fewer services on this device at once"
-        )
+        return left > 0
 
-    def _page_in(self, entry: _Entry, action: str, offset: int) -> None:
+    def _page_in(self, entry: Entry, action: str, offset: int) -> None:
+        started = self._clock()
         try:
             entry.paged.page_in(offset)
         except BaseException as error:
             with self._changed:
                 entry.pins.remove(action)
-                self._page_out(entry, Residency.FAILED if isinstance(error, Exception) else Residency.PARKED)
-                entry.reason = f"page-in: {error}"
-            if isinstance(error, Exception):
-                raise ServiceUnavailable(
-                    f"service {entry.service} could not be paged in on device {self.device} for {action}: {error}"
-                ) from error
-            raise
+            failed = isinstance(error, Exception) and not isinstance(error, Away)
+            self._page_out(entry, f"page-in: {error}" if failed else "")
+            if not isinstance(error, Exception):
+                raise
+            raise ServiceUnavailable(
+                f"service {entry.service} could not be paged in on device {self.device} for {action}: {error}"
+            ) from error
         with self._changed:
-            entry.state = Residency.RESIDENT
+            self._books.paged_in(entry, self._clock() - started)
             entry.paged.leased = True
-            self.counters.page_ins += 1
-            self.counters.bytes_in += entry.paged.nbytes
             self._changed.notify_all()
 
-    def _release(self, entry: _Entry, action: str) -> str:
+    def _release(self, entry: Entry, action: str) -> str:
         """Drop a pin; return what is wrong with the service's weights since, or ""."""
         with self._changed:
             entry.pins.remove(action)
-            self._uses += 1
-            entry.last_use = self._uses
+            self._books.used(entry)
             if not entry.pins:
                 entry.paged.leased = False
-                entry.reason = entry.paged.settle()
-                if entry.reason:
-                    self._page_out(entry, Residency.FAILED)
+            problem = "" if entry.pins else entry.paged.settle()
+            mine = bool(problem) and entry.state is Residency.RESIDENT  # else somebody is about to page it out
+            if problem:
+                entry.state, entry.reason = Residency.DRAINING, problem
             self._changed.notify_all()
-            return entry.reason
+        if mine:
+            self._page_out(entry, problem)
+        return problem
 
-    def _page_out(self, entry: _Entry, state: Residency = Residency.PARKED) -> None:
-        entry.paged.page_out()
-        self._arena.release(entry.service)
-        self.counters.page_outs += entry.state is Residency.RESIDENT
-        entry.state = state
-        self._changed.notify_all()
+    def _page_out(self, entry: Entry, reason: str = "") -> None:
+        """Page out what only this thread may move; `reason` says that it has failed. Called without the lock."""
+        left, interrupt = entry.paged.nbytes, None
+        try:
+            left = entry.paged.page_out()
+        except Exception as error:  # noqa: BLE001  # whatever it was, its bytes stay charged
+            reason = f"{reason and f'{reason}; '}page-out: {error}"
+        except BaseException as error:  # noqa: BLE001  # raised below, when the books are right
+            reason, interrupt = f"page-out: {error!r}", error
+        if left and not reason:
+            reason = f"page-out: {left / MIB:.1f} of {entry.paged.nbytes / MIB:.1f} MiB were not given back"
+        with self._changed:
+            self._books.paged_out(entry, left, reason)
+            self._changed.notify_all()
+        if interrupt is not None:
+            raise interrupt

@@ -30,6 +30,15 @@ class _Answers(_Payload):
     pairs: Annotated[list[tuple[str, _Text]], Field(max_length=MAX_ITEMS)]
 
 
+class _Turn(_Payload):
+    role: _Text
+    content: str
+
+
+class _Chats(_Payload):
+    chats: Annotated[list[Annotated[list[_Turn], Field(min_length=1)]], Field(max_length=MAX_ITEMS)]
+
+
 def texts(method: str, payload: dict[str, Any]) -> list[str]:
     """Return the texts of `{"texts": [...]}`. Raises InvalidAction."""
     return _checked(_Texts, method, payload, '{"texts": [text, ...]}').texts
@@ -43,6 +52,13 @@ def pairs(method: str, payload: dict[str, Any]) -> list[tuple[str, str]]:
 def answers(method: str, payload: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the pairs of `{"pairs": [[prompt, answer], ...]}`; a prompt may be empty. Raises InvalidAction."""
     return _checked(_Answers, method, payload, '{"pairs": [[prompt, answer], ...]}').pairs
+
+
+def chats(method: str, payload: dict[str, Any]) -> list[list[dict[str, str]]]:
+    """Return the message lists of `{"chats": [[{"role": ..., "content": ...}, ...], ...]}`. Raises InvalidAction."""
+    expected = '{"chats": [[{"role": ..., "content": ...}, ...], ...]}'
+    found = _checked(_Chats, method, payload, expected).chats
+    return [[turn.model_dump() for turn in chat] for chat in found]
 
 
 _P = TypeVar("_P", bound=_Payload)

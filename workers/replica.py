@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 from tangram_tasks.errors import ServiceUnavailable
 from workers.device_ops import DeviceOps
 from workers.host_image import HostImage
+from workers.layers import LayeredCopy, layers_of
 from workers.pageable import tensors_of
 
 
 class Replica:
-    """One copy of a module's structure; implements `workers.pager.Paged`.
+    """One copy of a module's structure; implements `workers.service.Paged`.
 
     Args:
         service: its name, for messages.
@@ -23,9 +25,21 @@ class Replica:
         image: its weights, shared with the replicas on other devices.
         ops: the device.
         memory: the device's arena.
+        overlap: let calls start while later layers are on their way.
+        on_relocate: told when the weights' addresses changed, for what remembers addresses (a CUDA graph).
     """
 
-    def __init__(self, service: str, module: nn.Module, image: HostImage, ops: DeviceOps, memory: Tensor) -> None:
+    def __init__(
+        self,
+        service: str,
+        module: nn.Module,
+        image: HostImage,
+        ops: DeviceOps,
+        memory: Tensor,
+        *,
+        overlap: bool = False,
+        on_relocate: Callable[[nn.Module], None] | None = None,
+    ) -> None:
         self.module = module
         self.nbytes = image.nbytes
         self._service = service
@@ -34,9 +48,15 @@ class Replica:
         self._memory = memory
         self._tensors = tensors_of(module)
         self._versions: dict[str, int] = {}
+        self._parked = True
         self._bind(image.buffer)
+        image.followers.append(self._follow)
         self._guard = _Guard(service)
         module.register_forward_pre_hook(self._guard)
+        self._layered = LayeredCopy(service, layers_of(module, self._tensors, image.segments), ops) if overlap else None
+        self._on_relocate = on_relocate
+        self._offset: int | None = None
+        self.generation = 0
 
     @property
     def leased(self) -> bool:
@@ -53,19 +73,37 @@ class Replica:
         return self._ops.device
 
     def page_in(self, offset: int) -> None:
-        """One bulk copy, a sampled checksum, and re-binding. Raises ServiceUnavailable."""
-        slab = self._memory[offset : offset + self.nbytes]
-        self._ops.copy(slab, self._image.buffer)
-        if not self._image.intact(slab):
-            raise ServiceUnavailable(f"the copy of service {self._service} differs from its host image")
-        self._bind(slab)
+        """One bulk copy, a sampled checksum, and re-binding. Raises ServiceUnavailable.
 
-    def page_out(self) -> None:
+        With overlap it returns at once; what goes wrong later fails the call, and `settle` tells it.
+        """
+        slab = self._memory[offset : offset + self.nbytes]
+        if self._layered is not None:
+            self._layered.start(slab, self._image.hold, self._image.intact)
+        else:
+            with self._image.hold() as source:
+                self._ops.copy(slab, source)
+            if not self._image.intact(slab):
+                raise ServiceUnavailable(f"the copy of service {self._service} differs from its host image")
+        with self._image.lock:
+            self._parked = False
+            self._bind(slab)
+        self._moved_to(offset)
+
+    def page_out(self) -> int:
         """Re-bind to the host image: `state_dict` and save keep working while it is parked."""
-        self._bind(self._image.buffer)
+        if self._layered is not None:
+            self._layered.finish()
+        with self._image.lock:
+            self._parked = True
+            self._bind(self._image.buffer)
+        return 0
 
     def settle(self) -> str:
         """Keep changes of declared buffers. See `Paged`; writes through `.data` are not noticed."""
+        problem = self._layered.finish() if self._layered is not None else ""
+        if problem:
+            return problem
         changed = {name for name, tensor in self._tensors.items() if tensor._version != self._versions[name]}
         for name in changed & self._image.mutable:
             self._image.store(name, self._tensors[name])
@@ -74,6 +112,19 @@ class Replica:
         if not undeclared:
             return ""
         return f"service {self._service} changed {', '.join(undeclared)} in a call: declare it mutable to keep changes"
+
+    def _follow(self) -> None:
+        """The image's bytes lie elsewhere now."""
+        if self._parked:
+            self._bind(self._image.buffer)
+
+    def _moved_to(self, offset: int) -> None:
+        if offset == self._offset:
+            return
+        self._offset = offset
+        self.generation += 1
+        if self._on_relocate is not None:
+            self._on_relocate(self.module)
 
     def _bind(self, base: Tensor) -> None:
         for name, view in self._image.views(base):

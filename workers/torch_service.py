@@ -1,4 +1,4 @@
-"""A reward model that runs in this process: its spec, its methods, and its replicas on the devices."""
+"""A service that computes in this process: its spec, its methods, and its replicas on the devices."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable, TangramError
+from tangram_tasks.errors import ConfigurationError, ServiceUnavailable, TangramError
+from workers.canary import Canary
 from workers.device_ops import DeviceOps
 from workers.host_image import HostImage
 from workers.replica import Replica, clone
+from workers.service import Place, Watch, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,13 @@ class Model:
         module: in eval mode, with its weights in ordinary memory.
         methods: how to ask it.
         mutable: names of buffers that calls change and whose changes must last; only on nodes with one device.
+        on_relocate: called with the module when its weights have new addresses, for what remembers them.
     """
 
     module: nn.Module
     methods: Mapping[str, Method]
     mutable: frozenset[str] = frozenset()
+    on_relocate: Callable[[nn.Module], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +72,39 @@ class ServiceSpec:
     Args:
         name: by which actions ask for it.
         load: returns its model; whatever it raises becomes a ConfigurationError.
+        canary: a question with a known answer.
+        sizes: numbers of devices that an action may have; () allows any.
     """
 
     name: str
     load: Callable[[LoadContext], Model]
+    canary: Canary | None = None
+    sizes: tuple[int, ...] = ()
 
 
 class TorchService:
-    """A loaded service: a host image and methods.
+    """A loaded service: a host image and methods; implements `workers.service.Service`.
 
     Args:
-        name: the spec's.
+        spec: what it was loaded from.
         model: the loader's.
         image: the model's weights.
     """
 
-    def __init__(self, name: str, model: Model, image: HostImage) -> None:
-        self.name = name
+    residual_bytes = 0
+    in_arena = True
+    spans: tuple[tuple[int, ...], ...] = ()
+
+    def __init__(self, spec: ServiceSpec, model: Model, image: HostImage) -> None:
+        self.name = spec.name
+        self.canary = spec.canary
+        self.sizes = spec.sizes
         self.image = image
+        self.nbytes = image.nbytes
+        self._freed = False
         self._module = model.module
         self._methods = model.methods
+        self._on_relocate = model.on_relocate
 
     @classmethod
     def load(cls, spec: ServiceSpec, context: LoadContext, ops: DeviceOps) -> TorchService:
@@ -104,28 +121,37 @@ class TorchService:
             raise type(error)(f"service {spec.name}: {error}") from error
         except Exception as error:  # a loader is somebody's code and reads files: all of it is a set-up fault
             raise ConfigurationError(f"service {spec.name} could not be loaded: {error!r}") from error
-        return cls(spec.name, model, image)
+        return cls(spec, model, image)
 
-    def replicas(self, devices: Sequence[tuple[DeviceOps, Tensor]]) -> list[Replica]:
-        """Return one replica per device and its arena. Raises ConfigurationError."""
-        if self.image.mutable and len(devices) > 1:
+    def replicas(self, places: Sequence[Place]) -> list[Replica]:
+        """Return one replica per place. Raises ConfigurationError."""
+        if self.image.mutable and len(places) > 1:
             raise ConfigurationError(f"service {self.name} has mutable buffers: it can be on one device only")
-        modules = [self._module, *(clone(self._module) for _ in devices[1:])]  # before any gets its guard
-        return [
-            Replica(self.name, module, self.image, ops, memory)
-            for module, (ops, memory) in zip(modules, devices, strict=True)
-        ]
+        modules = [self._module, *(clone(self._module) for _ in places[1:])]  # before any gets its guard
+        return [self._replica(module, place) for module, place in zip(modules, places, strict=True)]
+
+    def _replica(self, module: nn.Module, place: Place) -> Replica:
+        if place.ops is None or place.memory is None:
+            raise ConfigurationError(f"service {self.name} needs an arena on device {place.device}")
+        return Replica(
+            self.name,
+            module,
+            self.image,
+            place.ops,
+            place.memory,
+            overlap=place.overlap,
+            on_relocate=self._on_relocate,
+        )
 
     def method(self, name: str) -> Method:
         """Return a method. Raises InvalidAction naming those there are."""
-        try:
-            return self._methods[name]
-        except KeyError:
-            known = ", ".join(sorted(self._methods))
-            raise InvalidAction(f"service {self.name} has no method {name!r}, only: {known}") from None
+        return method_named(self.name, self._methods, name)
 
-    def run(self, name: str, replica: Replica, items: Sequence[Any]) -> list[Any]:
-        """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model."""
+    def run(self, name: str, replica: Replica, items: Sequence[Any], watch: Watch) -> list[Any]:
+        """Answer one batch on a leased replica. Raises ServiceUnavailable for whatever goes wrong in the model.
+
+        A batch that computes cannot be interrupted: `watch` is looked at between batches.
+        """
         try:
             with torch.inference_mode():
                 answers = self.method(name).run(replica.module, items)
@@ -136,6 +162,12 @@ class TorchService:
         if len(answers) != len(items):
             raise ServiceUnavailable(f"service {self.name} gave {len(answers)} answers to {len(items)} items in {name}")
         return answers
+
+    def free(self) -> None:
+        """Give the host image's memory back. Idempotent."""
+        if not self._freed:
+            self._freed = True
+            self.image.free()
 
 
 def finite(service: str, values: Iterable[float]) -> list[float]:

@@ -104,4 +104,9 @@ class Machine:
 
 def missing_reward_modules() -> list[str]:
     """Return the modules that reward models need and this environment lacks."""
-    return [name for name in _REWARD_MODULES if find_spec(name) is None]
+    return missing_modules(*_REWARD_MODULES)
+
+
+def missing_modules(*names: str) -> list[str]:
+    """Return those that this environment lacks."""
+    return [name for name in names if find_spec(name) is None]

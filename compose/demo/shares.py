@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
@@ -51,6 +51,35 @@ class PerAction:
 
     def reserved(self) -> Mapping[str, float]:
         """Nothing is reserved."""
+        return {}
+
+
+class PerService:
+    """Devices reserved per service: each answers one call at a time, and trajectories wait for it.
+
+    Args:
+        services: reward models, each with a device of its own.
+    """
+
+    cpu: int | None = None
+    waited: float = 0.0
+
+    def __init__(self, services: Sequence[str]) -> None:
+        self._services = {name: asyncio.Semaphore(1) for name in services}
+
+    @asynccontextmanager
+    async def enter(self) -> AsyncIterator[Share]:
+        """Begin at once."""
+        yield self
+
+    @asynccontextmanager
+    async def hold(self, resource: str | None) -> AsyncIterator[None]:
+        """Wait for the service's device."""
+        async with self._services[resource or ""]:
+            yield
+
+    def reserved(self) -> Mapping[str, float]:
+        """Trajectories reserve nothing."""
         return {}
 
 

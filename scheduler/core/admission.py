@@ -38,7 +38,15 @@ from scheduler.core.events import (
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
 from scheduler.core.rigid import EQUAL
-from scheduler.core.views import Holdings, Prediction, WaitingAction, holdings, predictions, waiting_actions
+from scheduler.core.views import (
+    Holdings,
+    Prediction,
+    WaitingAction,
+    holdings,
+    next_services,
+    predictions,
+    waiting_actions,
+)
 from scheduler.core.waiting import Waiter, check
 
 ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
@@ -120,6 +128,11 @@ class Admission:
     def predictions(self) -> list[Prediction]:
         """Return when everybody who queues is expected to start and end, if nobody else arrived."""
         return [row for domain in self._places.domains() for row in predictions(domain, self._now)]
+
+    def next_services(self, node: str) -> tuple[str, ...]:
+        """Return the services that will be asked for on a GPU node, in the order of their turns; () for others."""
+        domain = self._places.gpu.nodes.get(node)
+        return () if domain is None else next_services(domain)
 
     def holdings(self) -> list[Holdings]:
         """Return what each domain has and has given."""

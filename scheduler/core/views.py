@@ -10,6 +10,9 @@ from scheduler.core.domain import Domain
 from scheduler.core.fcfs import order
 from scheduler.core.waiting import WaitingRoom
 
+#: Waiting actions that a node is told about.
+LOOK_AHEAD = 64
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingAction:
@@ -83,6 +86,12 @@ def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[Waitin
     ]
     aside = sorted((waiter.action for waiter in room if waiter.domain is None), key=order)
     return rows + [WaitingAction(action.id, None, position) for position, action in enumerate(aside, 1)]
+
+
+def next_services(domain: Domain) -> tuple[str, ...]:
+    """Return the services that those who queue in a domain ask for, each once, in the order of their turns."""
+    asked = (action.service for action in domain.queue.actions[:LOOK_AHEAD])
+    return tuple(dict.fromkeys(service for service in asked if service is not None))
 
 
 def holdings(domain: Domain) -> Holdings:

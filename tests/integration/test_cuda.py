@@ -11,9 +11,9 @@ import pytest
 from tests.support.torch_tests import NEEDS_TORCH  # isort: skip  # must run before torch is imported
 import torch
 
+from workers.device_books import MIB
 from workers.devices import probe
 from workers.gpu_node import GpuNode
-from workers.pager import MIB
 
 pytestmark = [
     NEEDS_TORCH,

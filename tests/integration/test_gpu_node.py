@@ -13,6 +13,7 @@ import pytest
 from tests.support.torch_tests import NEEDS_TORCH  # isort: skip  # must run before torch is imported
 import torch
 
+from benchmarks.service_models import SERVICES, answer, network
 from tangram_tasks.errors import (
     ActionCancelled,
     ActionTimeout,
@@ -44,11 +45,12 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
         slabs[id(self)] = offset
         page_in(self, offset)
 
-    def poisoning(self: Replica) -> None:
+    def poisoning(self: Replica) -> int:
         offset = slabs.pop(id(self), None)
-        page_out(self)
+        kept = page_out(self)
         if offset is not None:
             self._memory[offset : offset + self.nbytes].fill_(0xFF)
+        return kept
 
     monkeypatch.setattr(Replica, "page_in", noting)
     monkeypatch.setattr(Replica, "page_out", poisoning)
@@ -114,6 +116,7 @@ def test_a_resident_service_costs_no_copy(tight: GpuNode) -> None:
 
 def test_a_module_refuses_to_run_outside_a_lease(tight: GpuNode) -> None:
     replica = tight._slots.devices[0].replicas["small"]
+    assert isinstance(replica, Replica)
     with pytest.raises(ServiceUnavailable, match="service small was run outside a lease"):
         replica.module(torch.ones(1))
     _ask(tight, "small")
@@ -296,3 +299,12 @@ def test_a_hint_pages_in_ahead_and_takes_nothing_from_who_computes(start: StartN
     node.stop()
     worker.obey(PageIn(service="small", devices=(0,)))
     assert node.stats()["page_ins"] == 3
+
+
+def test_the_first_answer_of_a_device_is_like_the_later_ones(start: StartNode) -> None:
+    """A new thread's first product would use all cores, and round differently."""
+    node = start(SERVICES[0], budget_mib=None, threads=1)
+    (name,) = node.services
+    with torch.inference_mode():
+        expected = answer(network(0), NUMBERS["numbers"])
+    assert [_ask(node, name) for _ in range(3)] == [expected] * 3

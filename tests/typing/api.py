@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tangram_tasks import ActionReport, Amdahl, ExecResult, NoCapacity, Sandbox, Table, TangramApp
+from tangram_tasks import ActionReport, Amdahl, ExecResult, NoCapacity, Sandbox, ServiceHandle, Table, TangramApp
 from tangram_tasks.apis import http_get
 from tangram_tasks.handle import ActionHandle
 from tangram_tasks.rewards import score
@@ -28,6 +28,12 @@ def judge(text: str) -> float:
     return 0.0
 
 
+@app.service_action(service="judge", gpu=(1, 2, 4), elasticity=Amdahl(serial=0.05), timeout=60)
+def quality(service: ServiceHandle, question: str, answers: list[str]) -> float:
+    scores: list[float] = service.call("score", {"pairs": [[question, answer] for answer in answers]})
+    return max(scores)
+
+
 async def rollout() -> float:
     async with app.trajectory(image="python:3.12-slim", memory="1GiB", max_lifetime="2h", env={"CI": "1"}) as t:
         await bash.adelay("ls", session="other")
@@ -40,4 +46,5 @@ async def rollout() -> float:
         report: ActionReport | None = handle.report
     await http_get.adelay("search", "/q", {"q": "x"})
     await score.adelay("minilm", [("a", "b")])
+    await quality.using(gpu=2).adelay("why", ["because"])
     return report.act_s if report else 0.0

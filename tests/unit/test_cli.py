@@ -30,7 +30,7 @@ def test_help_names_every_command_and_the_exit_codes(
 ) -> None:
     assert not run(monkeypatch, "--help")
     text = capsys.readouterr().out
-    for word in ("up", "down", "demo", "status", "scheduler", "worker", "Exit codes", "Examples"):
+    for word in ("up", "down", "demo", "status", "scheduler", "worker", "services", "Exit codes", "Examples"):
         assert word in text
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tangram_tasks.errors import ActionCancelled, ServiceUnavailable
+from workers.cells import CellTree
 from workers.device_claims import DeviceClaims
 
 NOW = 100.0
@@ -26,23 +27,61 @@ def _claim(
     units: int = 1,
     *,
     deadline: float = 1e9,
-    ranks: tuple[int, ...] = (0, 0, 0),
+    ranks: tuple[int, ...] = (0, 0, 0, 0),
     check: Callable[[], None] = _nothing,
 ) -> Iterator[tuple[int, ...]]:
-    with claims.claim(action, units, deadline=deadline, rank=ranks.__getitem__, check=check) as chosen:
+    with claims.claim(
+        action, claims.cells.choices(units), deadline=deadline, rank=ranks.__getitem__, check=check
+    ) as chosen:
         yield chosen
 
 
 def _claims(count: int) -> DeviceClaims:
-    return DeviceClaims(count, clock=lambda: NOW)
+    return DeviceClaims(CellTree([range(count)]), clock=lambda: NOW)
 
 
 def test_the_best_ranked_free_devices_are_taken() -> None:
-    claims = _claims(3)
+    claims = _claims(4)
+    ranks = (2, 0, 1, 2)
 
-    with _claim(claims, "a", ranks=(2, 0, 1)) as first, _claim(claims, "b", 2, ranks=(2, 0, 1)) as others:
+    with _claim(claims, "a", ranks=ranks) as first, _claim(claims, "b", 2, ranks=ranks) as others:
         assert first == (1,)
-        assert others == (2, 0)
+        assert others == (2, 3)
+
+
+def test_several_devices_are_an_aligned_cell() -> None:
+    claims = _claims(4)
+
+    with _claim(claims, "a", ranks=(9, 0, 0, 9)) as first, _claim(claims, "b", ranks=(9, 9, 0, 9)) as second:
+        assert (first, second) == ((1,), (2,))
+        with (
+            pytest.raises(ServiceUnavailable, match="action c got no 2 of 4 devices"),
+            _claim(claims, "c", 2, deadline=NOW),
+        ):
+            pytest.fail("devices 0 and 3 are no cell")
+
+
+def test_a_larger_cell_is_broken_last() -> None:
+    claims = _claims(4)
+
+    with _claim(claims, "a") as first, _claim(claims, "b") as second, _claim(claims, "c", 2) as third:
+        assert (first, second, third) == ((0,), (1,), (2, 3))
+
+
+def test_a_retired_device_is_given_to_nobody() -> None:
+    claims = _claims(2)
+    claims.retire(0, True)
+    assert claims.usable == 1
+    with (
+        _claim(claims, "a") as first,
+        pytest.raises(ServiceUnavailable, match="1 of them are out of use"),
+        _claim(claims, "b", deadline=NOW),
+    ):
+        pytest.fail("the other one is retired")
+    assert first == (1,)
+    claims.retire(0, False)
+    with _claim(claims, "c") as third:
+        assert third == (0,)
 
 
 def test_a_device_is_free_again_after_an_error() -> None:

@@ -10,49 +10,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
+from tests.support.recorded import FOREVER, NOW, Recorded, pager_of, touch
 from workers.arena import ALIGNMENT
-from workers.pager import PageIn, Pager, Residency
-
-FOREVER = 1e9
-NOW = 100.0
-
-
-class Recorded:
-    """A Paged without bytes."""
-
-    def __init__(self, units: int) -> None:
-        self.nbytes = units * ALIGNMENT
-        self.leased = False
-        self.offset: int | None = None
-        self.page_ins = 0
-        self.problem = ""
-        self.fault: Exception | None = None
-        self.gate: threading.Event | None = None
-        self.entered = threading.Event()
-
-    def page_in(self, offset: int) -> None:
-        self.page_ins += 1
-        self.entered.set()
-        if self.gate is not None:
-            assert self.gate.wait(10)
-        if self.fault is not None:
-            raise self.fault
-        self.offset = offset
-
-    def page_out(self) -> None:
-        assert not self.leased
-        self.offset = None
-
-    def settle(self) -> str:
-        return self.problem
-
-
-def _pager(budget: int, **sizes: int) -> tuple[Pager, dict[str, Recorded]]:
-    pager = Pager("gpu-0", budget * ALIGNMENT, clock=lambda: NOW)
-    services = {name: Recorded(units) for name, units in sizes.items()}
-    for name, service in services.items():
-        pager.register(name, service)
-    return pager, services
+from workers.pager import Pager
+from workers.residency import PageIn, Residency
 
 
 @contextmanager
@@ -61,14 +22,8 @@ def _pin(pager: Pager, service: str, action: str = "a1", deadline: float = FOREV
         yield cost
 
 
-def _touch(pager: Pager, *services: str) -> None:
-    for service in services:
-        with _pin(pager, service):
-            pass
-
-
 def test_a_resident_service_is_not_copied_again() -> None:
-    pager, services = _pager(4, a=2)
+    pager, services = pager_of(4, a=2)
 
     leased = []
     with _pin(pager, "a") as first:
@@ -84,8 +39,8 @@ def test_a_resident_service_is_not_copied_again() -> None:
 
 
 def test_the_least_recently_used_service_makes_room() -> None:
-    pager, services = _pager(4, a=2, b=2, c=2)
-    _touch(pager, "a", "b", "a", "c")
+    pager, services = pager_of(4, a=2, b=2, c=2)
+    touch(pager, "a", "b", "a", "c")
 
     assert services["b"].offset is None
     assert services["a"].offset is not None
@@ -94,7 +49,7 @@ def test_the_least_recently_used_service_makes_room() -> None:
 
 
 def test_a_pinned_service_is_never_paged_out() -> None:
-    pager, services = _pager(4, a=2, b=2, c=4)
+    pager, services = pager_of(4, a=2, b=2, c=4)
 
     with _pin(pager, "a", "holder"), pytest.raises(ServiceUnavailable) as refused, _pin(pager, "c", "late", NOW - 1):
         pytest.fail("c cannot fit beside a")
@@ -104,7 +59,7 @@ def test_a_pinned_service_is_never_paged_out() -> None:
 
 
 def test_a_waiting_action_starts_when_a_pin_ends() -> None:
-    pager, services = _pager(2, a=2, b=2)
+    pager, services = pager_of(2, a=2, b=2)
     waiting = threading.Event()
 
     def use_b() -> int:
@@ -122,7 +77,7 @@ def test_a_waiting_action_starts_when_a_pin_ends() -> None:
 
 
 def test_two_actions_that_want_one_service_page_it_in_once() -> None:
-    pager, services = _pager(2, a=2)
+    pager, services = pager_of(2, a=2)
     services["a"].gate = threading.Event()
 
     def use(action: str) -> int:
@@ -138,32 +93,32 @@ def test_two_actions_that_want_one_service_page_it_in_once() -> None:
 
 
 def test_a_page_in_that_fails_gives_its_room_back_and_is_not_tried_again() -> None:
-    pager, services = _pager(2, a=2, b=2)
+    pager, services = pager_of(2, a=2, b=2)
     services["a"].fault = RuntimeError("wrong bytes")
 
     with pytest.raises(ServiceUnavailable, match="could not be paged in on device gpu-0 for a1: wrong bytes"):
-        _touch(pager, "a")
+        touch(pager, "a")
     with pytest.raises(ServiceUnavailable, match="has failed on device gpu-0: page-in: wrong bytes"):
-        _touch(pager, "a")
+        touch(pager, "a")
 
-    _touch(pager, "b")
+    touch(pager, "b")
     assert pager.residency("a") is Residency.FAILED
     assert services["a"].page_ins == 1
     assert pager.counters.page_outs == 0
 
 
 def test_an_undeclared_change_of_weights_fails_the_action_and_the_service() -> None:
-    pager, services = _pager(2, a=2)
+    pager, services = pager_of(2, a=2)
     services["a"].problem = "it changed a buffer"
 
     with pytest.raises(ServiceUnavailable, match="action a1: it changed a buffer"):
-        _touch(pager, "a")
+        touch(pager, "a")
     assert pager.residency("a") is Residency.FAILED
     assert services["a"].offset is None
 
 
 def test_an_error_of_the_body_is_not_hidden_by_a_changed_service() -> None:
-    pager, services = _pager(2, a=2)
+    pager, services = pager_of(2, a=2)
     services["a"].problem = "it changed a buffer"
 
     with pytest.raises(KeyError, match="mine"), _pin(pager, "a"):
@@ -179,28 +134,28 @@ def test_a_service_larger_than_the_device_is_refused_at_once() -> None:
 
 
 def test_a_device_is_ranked_by_what_a_lease_would_cost() -> None:
-    pager, services = _pager(4, a=2, b=2, c=2, broken=2)
-    _touch(pager, "a")
+    pager, services = pager_of(4, a=2, b=2, c=2, broken=2)
+    touch(pager, "a")
     assert (pager.cost("a"), pager.cost("b")) == (0, 1)
     services["broken"].fault = RuntimeError("wrong bytes")
     with pytest.raises(ServiceUnavailable):
-        _touch(pager, "broken")
-    _touch(pager, "b")
+        touch(pager, "broken")
+    touch(pager, "b")
     assert (pager.cost("c"), pager.cost("broken")) == (2, 3)
 
 
 def test_closing_pages_everything_out_and_refuses_the_rest() -> None:
-    pager, services = _pager(4, a=2, b=2)
-    _touch(pager, "a", "b")
+    pager, services = pager_of(4, a=2, b=2)
+    touch(pager, "a", "b")
 
     assert pager.close(NOW)
     assert services["a"].offset is services["b"].offset is None
     with pytest.raises(ServiceUnavailable, match="shutting down"):
-        _touch(pager, "a")
+        touch(pager, "a")
 
 
 def test_closing_does_not_touch_what_is_still_pinned() -> None:
-    pager, services = _pager(4, a=2)
+    pager, services = pager_of(4, a=2)
     with ExitStack() as held:
         held.enter_context(_pin(pager, "a"))
         assert not pager.close(NOW)

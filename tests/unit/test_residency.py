@@ -181,3 +181,11 @@ def test_warmth_prefers_devices_that_hold_the_service_and_then_the_oldest() -> N
     assert warmth.idle() == {"s3": 1}
     warmth.resize(2)
     assert warmth.idle() == {}
+
+
+def test_a_node_is_told_which_services_come_next_each_once() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 1, "judge", "teacher", "critic")
+    driver.submit(gpu("a1", "judge"), gpu("a2", "teacher"), gpu("a3", "critic"), gpu("a4", "teacher"), gpu("a5", None))
+    assert driver.core.next_services("g1") == ("teacher", "critic")
+    assert driver.core.next_services("nobody") == ()

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
-from workers.pager import PageIn
+from workers.device_thread import DeviceThread
+from workers.residency import PageIn
 from workers.service_lease import ServiceLease
 
 if TYPE_CHECKING:
-    from workers.replica import Replica
-    from workers.torch_service import TorchService
+    from workers.service import Paged, Service, Watch
 
 FOREVER = 1e12
+THREADS: list[DeviceThread] = []
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """End the threads that a test started."""
+    yield
+    while THREADS:
+        THREADS.pop().stop()
 
 
 class Doubler:
@@ -32,16 +41,17 @@ class Doubler:
     def method(self, name: str) -> Any:
         return SimpleNamespace(items=lambda payload: payload["numbers"], batch=2)
 
-    def run(self, name: str, replica: Any, items: Sequence[int]) -> list[int]:
+    def run(self, name: str, replica: Any, items: Sequence[int], watch: Watch) -> list[int]:
         self._before()
         self.runs.append((replica, list(items)))
         return [2 * item for item in items]
 
 
 def _lease(service: Doubler, *replicas: str, deadline: float = FOREVER) -> ServiceLease:
-    lease = ServiceLease(cast("TorchService", service), "a1", deadline)
+    lease = ServiceLease(cast("Service", service), "a1", deadline)
     for replica in replicas:
-        lease.add(cast("Replica", replica), PageIn(0.5, 1))
+        THREADS.append(DeviceThread(replica))
+        lease.add(cast("Paged", replica), PageIn(0.5, 1), THREADS[-1])
     return lease
 
 
@@ -96,7 +106,9 @@ def test_a_cancel_ends_the_call_before_the_next_batch() -> None:
 
 def test_a_lease_that_ended_answers_no_more() -> None:
     lease = _lease(Doubler(), "r0")
-    lease.end()
+    ended: list[str] = []
+    assert lease.end(lambda: ended.append("now"))
+    assert ended == ["now"]
 
     with pytest.raises(ServiceUnavailable, match="lease of action a1 on service doubler has ended"):
         lease.call("double", {"numbers": [1]})

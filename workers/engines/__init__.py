@@ -1,0 +1,3 @@
+"""Services that compute in an engine's own server, driven over HTTP."""
+
+from __future__ import annotations

@@ -1,0 +1,53 @@
+"""Looks after a GPU node from time to time: leases that nobody ended, devices that do not answer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from workers.device_health import DeviceHealth
+
+logger = logging.getLogger(__name__)
+
+PERIOD = 1.0  # s between two looks
+HEALTH_EVERY = 5  # looks
+
+
+class GpuUpkeep:
+    """A thread that looks, from construction until `stop`.
+
+    Args:
+        node: the node's name.
+        reap: takes back leases that nobody ended, and returns their actions.
+        health: of the devices; None if they cannot fail by themselves.
+    """
+
+    def __init__(self, node: str, reap: Callable[[], list[str]], health: DeviceHealth | None) -> None:
+        self._node, self._reap, self._health = node, reap, health
+        self._looks = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tangram-gpu-upkeep", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Look once."""
+        self._looks += 1
+        if self._health is not None and self._looks % HEALTH_EVERY == 0:
+            self._health.look()
+        for action in self._reap():
+            logger.warning(
+                "node %s: action %s was gone or far too late; its devices were taken back", self._node, action
+            )
+
+    def stop(self) -> None:
+        """Look no more. Idempotent."""
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(PERIOD):
+            try:
+                self.look()
+            except Exception:  # whatever it was, the next look comes
+                logger.exception("upkeep of node %s", self._node)
