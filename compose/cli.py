@@ -14,6 +14,7 @@ from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
 from compose.commands.services import services
+from compose.commands.flower import flower
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
@@ -63,6 +64,7 @@ def cli() -> None:
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
+cli.add_command(flower)
 cli.add_command(warm)
 cli.add_command(scheduler)
 cli.add_command(services)

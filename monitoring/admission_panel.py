@@ -95,8 +95,8 @@ class AdmissionPanel:
         return _ok(f"task events {'enabled' if on else 'disabled'}")
 
     def _clock(self) -> int:
-        clock: Any = self._app.clock
-        return int(clock.value)
+        app: Any = self._app
+        return int(app.clock.value)
 
     def _conf(self) -> dict[str, Any]:
         shown = self._app.settings.model_dump(mode="json")

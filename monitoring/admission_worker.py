@@ -72,9 +72,7 @@ class _Lead:
         self._totals: Counter[str] = Counter()
         self._load = (0, 0)  # waiting, running
         self._inquiry = Inquiry(books)
-        self._panel = AdmissionPanel(
-            app, self._inquiry, self._switch, self._totals, lambda: self._buffer.dropped
-        )
+        self._panel = AdmissionPanel(app, self._inquiry, self._switch, self._totals, lambda: self._buffer.dropped)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="admission-worker", daemon=True)
         self._thread.start()

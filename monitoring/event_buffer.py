@@ -85,9 +85,11 @@ class EventBuffer:
         settled = self._clock() - SETTLE
         with self._lock:
             due = [name for name, (since, _) in islice(self._waiting.items(), BURST) if since <= settled]
+            waiting = [self._waiting.pop(name)[1] for name in due]
+            columns = [self._columns.popleft() for _ in range(min(BURST, len(self._columns)))]
             return Burst(
-                waiting=[self._waiting.pop(name)[1] for name in due],
-                columns=[self._columns.popleft() for _ in range(min(BURST, len(self._columns)))],
+                waiting=waiting,
+                columns=[*map(_asked, waiting), *columns],
                 over=[self._over.popleft() for _ in range(min(BURST, len(self._over)))],
             )
 
@@ -102,6 +104,10 @@ class EventBuffer:
             kind.append(row)
         else:
             self.dropped += 1
+
+
+def _asked(envelope: Envelope) -> Column:
+    return envelope.action, demand_in_words(envelope.header.spec.demand), "", "", "", ""
 
 
 def _column(envelope: Envelope, node: str, units: int, queue_s: float, overhead_s: float | None = None) -> Column:

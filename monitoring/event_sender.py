@@ -1,6 +1,7 @@
 """Turns what the scheduler did into Celery events.
 
-Beside Celery's own there is `tangram-actions`, with the columns of many actions; a Flower without our plug-in ignores it.
+Beside Celery's own there is `tangram-actions`, with the columns of many actions; a Flower without our plug-in ignores
+it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ class EventSender:
     """Sends over one connection; closes the dispatcher at the end.
 
     Args:
-        dispatcher: of Celery, buffering the group "task". Its errors are raised: a connection that is lost is made anew.
+        dispatcher: of Celery, buffering the group "task". Its errors are raised: a lost connection is made anew.
     """
 
     def __init__(self, dispatcher: EventDispatcher) -> None:
-        self._dispatcher: Any = dispatcher
+        anything: Any = dispatcher  # its stubs lack most of it
+        self._dispatcher = anything
         self._dispatcher.buffer_while_offline = False
 
     def __enter__(self) -> Self:

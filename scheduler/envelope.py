@@ -70,7 +70,9 @@ class Envelope:
         every restore by kombu comes home; the eta is spent. Tools that show arguments show the grant behind them.
         """
         properties, before = self.properties.addressed(grant.id), self.content["headers"]
-        shown = f"{before.get('kwargsrepr') or '{}'} granted {self.header.spec.demand.key}={grant.units} on {grant.node}"
+        shown = (
+            f"{before.get('kwargsrepr') or '{}'} granted {self.header.spec.demand.key}={grant.units} on {grant.node}"
+        )
         headers = {**before, GRANT_HEADER: grant.model_dump(mode="json"), "eta": None, "kwargsrepr": shown}
         return json.dumps({**self.content, "headers": headers, "properties": properties})
 
