@@ -19,6 +19,7 @@ from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
 from compose.commands.warm import warm
+from compose.commands.web import web
 
 
 class _Group(click.Group):
@@ -71,6 +72,7 @@ cli.add_command(services)
 cli.add_command(simulate)
 cli.add_command(status)
 cli.add_command(up)
+cli.add_command(web)
 cli.add_command(worker)
 
 

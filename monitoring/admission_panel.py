@@ -13,6 +13,7 @@ from kombu import Connection, Queue
 
 from monitoring.action_rows import active_rows, found_rows, reserved_rows, scheduled_rows
 from monitoring.inquiry import Inquiry
+from monitoring.scene import Scene
 from scheduler.books import Books
 from scheduler.core.domain import in_words
 from tangram_tasks.app import TangramApp
@@ -32,6 +33,7 @@ class AdmissionPanel:
     Args:
         app: the deployment; what changes something goes through its control stream.
         inquiry: the leader's books.
+        scene: what the live page shows.
         switch: turns task events on or off.
         totals: actions that ended, by task.
         dropped: events that were dropped so far.
@@ -41,12 +43,14 @@ class AdmissionPanel:
         self,
         app: TangramApp,
         inquiry: Inquiry,
+        scene: Scene,
         switch: Callable[[bool], None],
         totals: Mapping[str, int],
         dropped: Callable[[], int],
     ) -> None:
         self._app = app
         self._inquiry = inquiry
+        self._scene = scene
         self._switch = switch
         self._totals = totals
         self._dropped = dropped
@@ -63,6 +67,7 @@ class AdmissionPanel:
             "conf": lambda _, **options: self._conf(),
             "registered": lambda _, **options: sorted(self._totals),
             "active_queues": lambda _, **options: [Queue(ADMISSION_QUEUE).as_dict(recurse=True)],
+            "scene": lambda _, **options: ask(self._scene.view),
             "reserved": lambda _, **options: ask(reserved_rows),
             "scheduled": lambda _, **options: ask(scheduled_rows),
             "active": lambda _, **options: ask(active_rows),

@@ -23,6 +23,7 @@ from monitoring.admission_panel import AdmissionPanel
 from monitoring.event_buffer import EventBuffer
 from monitoring.event_sender import EventSender
 from monitoring.inquiry import Inquiry
+from monitoring.scene import Scene
 from scheduler.books import Books
 from scheduler.facts import Ended, Fact, Leads, Looked, Resigned, Waits
 from tangram_tasks.app import TangramApp
@@ -69,10 +70,13 @@ class _Lead:
         self.hostname = f"admission@{socket.gethostname()}"
         self._app = app
         self._buffer = EventBuffer()
+        self._scene = Scene()
         self._totals: Counter[str] = Counter()
         self._load = (0, 0)  # waiting, running
         self._inquiry = Inquiry(books)
-        self._panel = AdmissionPanel(app, self._inquiry, self._switch, self._totals, lambda: self._buffer.dropped)
+        self._panel = AdmissionPanel(
+            app, self._inquiry, self._scene, self._switch, self._totals, lambda: self._buffer.dropped
+        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="admission-worker", daemon=True)
         self._thread.start()
@@ -83,6 +87,7 @@ class _Lead:
             self._load = len(entries.by_action) - len(entries.by_grant), len(entries.by_grant)
         elif isinstance(fact, Ended):
             self._totals[fact.entry.envelope.task] += 1
+        self._scene.hear(fact)
         self._buffer.hear(fact)
 
     def stop(self) -> None:

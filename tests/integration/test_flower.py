@@ -14,7 +14,7 @@ import pytest
 from compose.embedded import Stack
 from tangram_tasks import TangramApp
 from tests.support import actions
-from tests.support.browser import dom, screenshot
+from tests.support.browser import look
 from tests.support.seeing import busy_config, fetch, free_port, tangram
 from tests.waiting import wait_until
 
@@ -138,11 +138,9 @@ def test_the_workers_page_of_the_scheduler_names_its_places(flower: Flower) -> N
 
 
 @pytest.mark.browser
-def test_a_browser_shows_our_columns(flower: Flower, tmp_path: Path) -> None:
+def test_a_browser_shows_our_columns(flower: Flower) -> None:
     enabled(flower)
     actions.on_cpu.delay().get(timeout=20)
-    page = dom(flower.base.replace("//", f"//{LOGIN}@") + "/tasks")
-    assert "cpu=1..2" in page
-    picture = tmp_path / "tasks.png"
-    screenshot(flower.base.replace("//", f"//{LOGIN}@") + "/tasks", picture)
-    assert picture.stat().st_size > 10_000
+    seen = look(flower.base.replace("//", f"//{LOGIN}@") + "/tasks", until="cpu=1..2")
+    assert "Overhead" in seen.html
+    assert len(seen.picture) > 10_000
