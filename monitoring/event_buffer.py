@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any
 
 from monitoring.words import demand_in_words, grant_in_words
@@ -23,6 +23,7 @@ SETTLE = 0.25
 #: What one call of `take` gives at most, so that the sender's share of the processor stays small.
 BURST = 500
 
+Cells = tuple[Envelope, str, int, float, float | None]  # envelope, node, units, queued, overhead; seconds
 Column = tuple[str, str, str, str, str, str]  # id, demand, granted, node, queued, overhead
 
 
@@ -56,7 +57,7 @@ class EventBuffer:
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[float, Envelope]] = {}
-        self._columns: deque[Column] = deque()
+        self._columns: deque[Cells] = deque()
         self._over: deque[Refused] = deque()
 
     def hear(self, fact: Fact) -> None:
@@ -69,11 +70,11 @@ class EventBuffer:
                     self._note_waiting(entry.envelope)
                 case Granted(entry, grant):
                     self._waiting.pop(entry.envelope.action, None)
-                    self._keep(self._columns, _column(entry.envelope, grant.node, grant.units, grant.queue_s))
+                    self._keep(self._columns, (entry.envelope, grant.node, grant.units, grant.queue_s, None))
                 case Ended(entry, record) if record.report is not None:
                     report = record.report
-                    row = _column(entry.envelope, report.node, report.units, report.queue_s, report.overhead_s)
-                    self._keep(self._columns, row)
+                    cells = entry.envelope, report.node, report.units, report.queue_s, report.overhead_s
+                    self._keep(self._columns, cells)
                 case Refused(envelope):
                     self._waiting.pop(envelope.action, None)
                     self._keep(self._over, fact)
@@ -86,12 +87,9 @@ class EventBuffer:
         with self._lock:
             due = [name for name, (since, _) in islice(self._waiting.items(), BURST) if since <= settled]
             waiting = [self._waiting.pop(name)[1] for name in due]
-            columns = [self._columns.popleft() for _ in range(min(BURST, len(self._columns)))]
-            return Burst(
-                waiting=waiting,
-                columns=[*map(_asked, waiting), *columns],
-                over=[self._over.popleft() for _ in range(min(BURST, len(self._over)))],
-            )
+            cells = [self._columns.popleft() for _ in range(min(BURST, len(self._columns)))]
+            over = [self._over.popleft() for _ in range(min(BURST, len(self._over)))]
+        return Burst(waiting, [*map(_asked, waiting), *starmap(_column, cells)], over)
 
     def _note_waiting(self, envelope: Envelope) -> None:
         if len(self._waiting) < self._limit:
@@ -110,7 +108,7 @@ def _asked(envelope: Envelope) -> Column:
     return envelope.action, demand_in_words(envelope.header.spec.demand), "", "", "", ""
 
 
-def _column(envelope: Envelope, node: str, units: int, queue_s: float, overhead_s: float | None = None) -> Column:
+def _column(envelope: Envelope, node: str, units: int, queue_s: float, overhead_s: float | None) -> Column:
     demand = envelope.header.spec.demand
     overhead = "" if overhead_s is None else f"{overhead_s * 1000:.1f} ms"
     granted = grant_in_words(demand.key, units)

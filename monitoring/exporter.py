@@ -26,8 +26,8 @@ def serve_metrics(address: str, registry: CollectorRegistry) -> Iterator[None]:
     start: Any = start_http_server
     try:
         server, thread = start(int(port), addr=host.strip("[]"), registry=registry)
-    except OSError as error:
-        raise ConfigurationError(f"TANGRAM_METRICS={address}: cannot listen there: {error.strerror}") from None
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"TANGRAM_METRICS={address}: cannot listen there: {error}") from None
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -103,7 +104,7 @@ def test_a_real_prometheus_answers_the_dashboards_questions(scraped: str, tmp_pa
                 ("histogram_quantile(0.95, sum by (le) (tangram_action_act_seconds_bucket))", 0.001),
                 ('count(ALERTS{alertname="TangramNobodyLeads"}) or vector(0)', 0.0),
             ):
-                wait_until(lambda line=line, least=least: _value(address, line) >= least, line, 40)
+                wait_until(partial(_reaches, address, line, least), line, 40)
             for line in expressions():
                 assert _ask(address, line)["status"] == "success"
         finally:
@@ -115,12 +116,12 @@ def _ask(address: str, line: str) -> Any:
     return json.loads(fetch(f"http://{address}/api/v1/query?query={quote(line)}"))
 
 
-def _value(address: str, line: str) -> float:
+def _reaches(address: str, line: str, least: float) -> bool:
     try:
         rows = _ask(address, line)["data"]["result"]
     except OSError:  # not up yet
-        return -1.0
-    return float(rows[0]["value"][1]) if rows else -1.0
+        return False
+    return bool(rows) and float(rows[0]["value"][1]) >= least
 
 
 def test_an_address_that_is_taken_is_one_clear_line(scraped: str, clean_redis_url: str) -> None:

@@ -49,7 +49,7 @@ async def _look(debugger: str, url: str, until: str, limit: float) -> Look:
 
     async def html() -> str:
         answer = await call("Runtime.evaluate", expression="document.documentElement.outerHTML")
-        return str(answer["result"]["value"])
+        return str(answer["result"].get("value", ""))  # none yet while the page changes
 
     try:
         await call("Page.navigate", url=url)
@@ -86,8 +86,8 @@ def _chromium(width: int, height: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
         port = Path(profile) / "DevToolsActivePort"
         options = ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen([binary, *_QUIET, *options], **quiet) as process:
+        command, nowhere = [binary, *_QUIET, *options], subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=nowhere, stderr=nowhere) as process:
             try:
                 wait_until(lambda: port.exists() and bool(port.read_text().strip()), "the browser is up", 40)
                 yield f"http://127.0.0.1:{port.read_text().split()[0]}"

@@ -69,7 +69,7 @@ def hop(raw: str) -> Mapping[str, Any]:
 
 def run(headers: Mapping[str, Any]) -> None:
     anything: Any = FakeNode(), FakeClaims()
-    with Runtime(*anything).resources(Context(headers)), trace.get_tracer("user").start_as_current_span("tool"):
+    with Runtime(*anything).resources(Context(dict(headers))), trace.get_tracer("user").start_as_current_span("tool"):
         pass
 
 
