@@ -32,7 +32,12 @@ def run() -> dict[str, Any]:
     facts = [fact for number in range(ACTIONS) for fact in _life(number)]
     silent, loud = EventBuffer(), EventBuffer()
     loud.enabled = True
-    parts = {"events_off": silent.hear, "events_on": loud.hear, "metrics": Metrics(), "scene": Scene().hear}
+    parts: dict[str, Callable[[Fact], None]] = {
+        "events_off": silent.hear,
+        "events_on": loud.hear,
+        "metrics": Metrics(),
+        "scene": Scene().hear,
+    }
     times = {name: _measure(watcher, facts, loud) for name, watcher in parts.items()}
     medians = {name: round(statistics.median(rounds), 2) for name, rounds in times.items()}
     total = round(medians["events_on"] + medians["metrics"] + medians["scene"], 2)
