@@ -15,7 +15,7 @@ from celery.exceptions import TaskRevokedError
 from compose.embedded import Stack
 from tangram_tasks import Infeasible, TangramApp
 from tests.support import actions
-from tests.support.seeing import busy_config
+from tests.support.seeing import busy_config, client_of
 from tests.waiting import wait_until
 
 WAIT = 20
@@ -29,10 +29,8 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
+    with client_of(stack) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from compose.embedded import Stack
 from tangram_tasks import TangramApp
 from tests.support import actions
 from tests.support.browser import look
-from tests.support.seeing import busy_config, fetch, free_port, tangram
+from tests.support.seeing import busy_config, client_of, fetch, free_port, tangram
 from tests.waiting import wait_until
 
 LOGIN = "tangram:one-two-three"
@@ -47,13 +47,14 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
     port = free_port()
     options = ["flower", "--port", str(port), "--password-file", str(secret)]
     base = f"http://127.0.0.1:{port}"
-    with Stack(busy_config()) as stack, tangram(stack.broker_url, *options, ready=base + "/healthcheck"):
-        app = TangramApp("client", broker=stack.broker_url)
-        app.set_current()
+    with (
+        Stack(busy_config()) as stack,
+        client_of(stack) as app,
+        tangram(stack.broker_url, *options, ready=base + "/healthcheck"),
+    ):
         flower = Flower(base, app)
         wait_until(lambda: "admission@" in str(flower.get("/api/workers?refresh=1")), "Flower sees the scheduler")
         yield flower
-        app.close()
 
 
 def admission(flower: Flower) -> str:

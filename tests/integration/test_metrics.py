@@ -17,10 +17,9 @@ import pytest
 import monitoring
 from compose.embedded import Stack
 from monitoring.dashboard import dashboard, expressions
-from tangram_tasks import TangramApp
 from tests.conftest import unavailable
 from tests.support import actions
-from tests.support.seeing import busy_config, fetch, free_port
+from tests.support.seeing import busy_config, client_of, fetch, free_port
 from tests.waiting import wait_until
 
 FOLDER = Path(monitoring.__file__).parent / "prometheus"
@@ -42,13 +41,10 @@ def promtool(*arguments: str, told: str = "") -> subprocess.CompletedProcess[str
 def scraped() -> Iterator[str]:
     """A deployment under load; the address of its metrics."""
     address = f"127.0.0.1:{free_port()}"
-    with Stack(busy_config(settings={"metrics": address})) as stack:
-        app = TangramApp("client", broker=stack.broker_url)
-        app.set_current()
+    with Stack(busy_config(settings={"metrics": address})) as stack, client_of(stack):
         for result in [actions.on_cpu.delay() for _ in range(6)] + [actions.nap.delay(0.3) for _ in range(4)]:
             result.get(timeout=20)
         yield address
-        app.close()
 
 
 def test_rules_and_configuration_are_valid() -> None:

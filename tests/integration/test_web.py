@@ -13,7 +13,7 @@ from compose.embedded import Stack
 from tangram_tasks import TangramApp
 from tests.support import actions
 from tests.support.browser import look
-from tests.support.seeing import busy_config, free_port, tangram
+from tests.support.seeing import busy_config, client_of, free_port, tangram
 from tests.waiting import wait_until
 
 EVIL = "t.<img src=x onerror=document.title='pwned'>"
@@ -27,10 +27,8 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
+    with client_of(stack) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
