@@ -19,9 +19,10 @@ from scheduler.entries import Entry
 from scheduler.envelope import parse
 from scheduler.facts import Ended, Fact, Granted, Released, Waits
 from scheduler.ledger import GrantRecord
-from tangram_tasks.action import declare
+from tangram_tasks.app import TangramApp
+from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import HEADER, ActionHeader, DoneRecord, GrantHeader
+from tangram_tasks.wire import DoneRecord, GrantHeader
 
 ACTIONS, ROUNDS = 2000, 9
 REACH = 50.0
@@ -29,7 +30,12 @@ REACH = 50.0
 
 def run() -> dict[str, Any]:
     """Measure; microseconds of processor time per action."""
-    facts = [fact for number in range(ACTIONS) for fact in _life(number)]
+    app = TangramApp("bench", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    app.remote_action("bench.run", cpu=(1, 2, 4))
+    with EnvelopeProducer() as producer:
+        app.send_task("bench.run", producer=producer, ignore_result=True)
+        content = json.loads(producer.take())
+    facts = [fact for number in range(ACTIONS) for fact in _life(content, number)]
     silent, loud = EventBuffer(), EventBuffer()
     loud.enabled = True
     parts: dict[str, Callable[[Fact], None]] = {
@@ -66,15 +72,9 @@ def _measure(watcher: Callable[[Fact], None], facts: list[Fact], buffer: EventBu
     return rounds
 
 
-def _life(number: int) -> list[Fact]:
+def _life(content: dict[str, Any], number: int) -> list[Fact]:
     action = f"action-{number}"
-    header = ActionHeader(spec=declare(cpu=(1, 2, 4)), published_at=100.0)
-    content = {
-        "body": json.dumps([[], {}, {}]),
-        "content-type": "application/json",
-        "headers": {"id": action, "task": "bench.run", HEADER: header.model_dump(mode="json")},
-        "properties": {},
-    }
+    content["headers"]["id"] = content["properties"]["correlation_id"] = action
     entry = Entry(seq=number, envelope=parse(json.dumps(content)), arrival=100_000)
     grant = GrantHeader(id=f"1-{number}", node="cpu-1", units=2, granted_at=101.0, queue_s=1.0)
     entry.grant = grant.id

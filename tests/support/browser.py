@@ -63,6 +63,10 @@ async def _look(debugger: str, url: str, until: str, limit: float) -> Look:
         raise AssertionError(f"the page does not show {until!r}: {(await html())[:2000]}") from None
     finally:
         socket.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):  # the loop must not end before the connection has
+                while await socket.read_message() is not None:
+                    pass
 
 
 async def _call(socket: WebSocketClientConnection, number: int, method: str, options: dict[str, Any]) -> dict[str, Any]:

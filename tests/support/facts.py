@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from scheduler.entries import Entry
@@ -10,20 +11,26 @@ from scheduler.envelope import parse
 from scheduler.facts import Ended, Granted
 from scheduler.ledger import GrantRecord
 from tangram_tasks.action import ActionSpec, declare
+from tangram_tasks.app import TangramApp
+from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import HEADER, ActionHeader, DoneRecord, GrantHeader
+from tangram_tasks.wire import DoneRecord, GrantHeader
 
 
 def entry(action: str, spec: ActionSpec | None = None, *, task: str = "t.run", **headers: Any) -> Entry:
     """Return a waiting action; by default one that wants 1, 2 or 4 cores."""
-    header = ActionHeader(spec=spec or declare(cpu=(1, 2, 4)), published_at=100.0)
-    content = {
-        "body": json.dumps([[], {}, {}]),
-        "content-type": "application/json",
-        "headers": {"id": action, "task": task, HEADER: header.model_dump(mode="json"), **headers},
-        "properties": {},
-    }
+    app = _app()
+    app.remote_specs[task] = spec or declare(cpu=(1, 2, 4))
+    with EnvelopeProducer() as producer:
+        app.send_task(task, task_id=action, producer=producer, ignore_result=True)
+        content = json.loads(producer.take())
+    content["headers"].update(headers)
     return Entry(seq=1, envelope=parse(json.dumps(content)), arrival=100_000)
+
+
+@cache
+def _app() -> TangramApp:
+    return TangramApp("facts", broker="redis://127.0.0.1:1/0", set_as_current=False)
 
 
 def granted(one: Entry, units: int, node: str = "cpu-1") -> Granted:
