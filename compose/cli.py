@@ -13,8 +13,8 @@ from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
-from compose.commands.services import services
 from compose.commands.flower import flower
+from compose.commands.services import services
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
