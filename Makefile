@@ -68,5 +68,5 @@ $(VENV)/.stamp-full: pyproject.toml uv.lock $(VENV)/.stamp-torch
 
 $(VENV)/.stamp-dev: pyproject.toml uv.lock $(VENV)/.stamp-full
 	@echo "== installing the development tools"
-	@$(SYNC) --extra rewards --extra monitoring --group dev
+	@$(SYNC) --extra rewards --extra monitoring --extra tracing --group dev
 	@touch $@

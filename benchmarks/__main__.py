@@ -26,6 +26,7 @@ BENCHMARKS = {
     "fairness": "how much slower a light RL job is beside a heavy one, policy live, simulated",
     "pagein": "page-in of a 455 MB reward model against a copy of the same bytes",
     "services": "six services on the memory of two: residency-first and queue-aware against FCFS and LRU",
+    "watching": "what events, metrics and the live page cost the scheduler per action",
     "simulate": "actions that the simulator gets through per CPU second, policy paper, 15 nodes of 256 cores",
 }
 #: What every result has; `holds` decides the exit code.

@@ -13,11 +13,13 @@ from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
+from compose.commands.flower import flower
 from compose.commands.services import services
 from compose.commands.simulate import simulate
 from compose.commands.status import status
 from compose.commands.up import up
 from compose.commands.warm import warm
+from compose.commands.web import web
 
 
 class _Group(click.Group):
@@ -63,12 +65,14 @@ def cli() -> None:
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
+cli.add_command(flower)
 cli.add_command(warm)
 cli.add_command(scheduler)
 cli.add_command(services)
 cli.add_command(simulate)
 cli.add_command(status)
 cli.add_command(up)
+cli.add_command(web)
 cli.add_command(worker)
 
 

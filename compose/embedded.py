@@ -128,7 +128,9 @@ class Stack:
 
     def _start_children(self, supervisor: Supervisor) -> None:
         environment = self.config.environment(self.broker_url, self.state_dir)
-        supervisor.start(ChildSpec("scheduler", (sys.executable, "-m", "scheduler"), environment, _SCHEDULER))
+        supervisor.start(
+            ChildSpec("scheduler", (sys.executable, "-m", "compose.scheduler_process"), environment, _SCHEDULER)
+        )
         for kind, node in self.config.nodes():
             options = {**environment, "TANGRAM_NODE": node_options(node, self.owner)}
             supervisor.start(ChildSpec(node.name, node_command(kind), options, _NODE))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.admission import Admission
 from scheduler.core.events import Decision, Event
 from scheduler.entries import Entries
+from scheduler.facts import Fact, Watcher
 from scheduler.ledger import Batch, Ledger, TrajectoryRecord
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from tangram_tasks.errors import TangramError
+
+logger = logging.getLogger(__name__)
 
 #: Why the last so many trajectories ended is remembered, to tell the callers of late actions.
 EPITAPHS = 10_000
@@ -31,13 +35,15 @@ class Unanswered:
 
 @dataclass(slots=True)
 class Books:
-    """The leader's working set of one step; `clock` gives ms."""
+    """The leader's working set of one step; `clock` gives ms. While it is `paused`, no new message is taken in."""
 
     ledger: Ledger
     core: Admission
     nodes: NodeBook
     outcomes: Outcomes
     clock: Callable[[], int]
+    watchers: Sequence[Watcher] = ()
+    paused: bool = False
     entries: Entries = field(default_factory=Entries)
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
@@ -53,6 +59,14 @@ class Books:
     def feed(self, event: Event) -> None:
         """Tell the core; its decisions wait for `scheduler.decisions.act`."""
         self.decisions += self.core.handle(event)
+
+    def tell(self, fact: Fact) -> None:
+        """Tell the watchers; none of them can stop the scheduler."""
+        for watcher in self.watchers:
+            try:
+                watcher(fact)
+            except Exception:
+                logger.exception("a watcher failed at %s", type(fact).__name__)
 
     def bury(self, trajectory: str, error: TangramError) -> None:
         """Forget a trajectory, and remember why it ended."""

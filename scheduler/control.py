@@ -6,6 +6,7 @@ import time
 
 from pydantic import TypeAdapter, ValidationError
 
+from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import Cancelled, TrajectoryClosed
 from scheduler.entries import Entry
@@ -41,6 +42,9 @@ async def obey_control(books: Books, payload: bytes) -> None:
             asked_by_hand(books, request)
         case SetNetwork() as wish:
             set_network(books, wish)
+        case wire.PauseAdmission(paused=paused):
+            books.paused = paused
+            books.batch.pause(paused)
 
 
 def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:
@@ -90,6 +94,7 @@ async def _cancel(books: Books, action: str) -> None:
 async def end_revoked(books: Books, entry: Entry, reason: str) -> None:
     """End a waiting action as revoked: its caller first, then the ledger."""
     await books.outcomes.revoke(entry.envelope, reason)
+    books.tell(facts.Refused(entry.envelope, reason))
     books.feed(Cancelled(at=books.clock(), action=entry.envelope.action))
     books.batch.drop(entry.seq)
     books.entries.forget(entry)

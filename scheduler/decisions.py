@@ -6,6 +6,7 @@ import logging
 import time
 from uuid import uuid4
 
+from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import (
     CloseSandbox,
@@ -84,6 +85,7 @@ def _grant(books: Books, decision: Grant, start_lease: float) -> None:
     queue = node_queue(node.kind, node.node)
     books.batch.grant(grant, record, queue, entry.envelope.granted(header))
     books.entries.hold(entry, grant, record)
+    books.tell(facts.Granted(entry, header))
     books.entries.set_timer(now + round(start_lease * 1000), decision.action, "start_lease")
 
 
@@ -124,6 +126,7 @@ async def end_waiting(books: Books, entry: Entry, error: TangramError) -> None:
     """Fail a waiting action: its caller first, then the ledger."""
     logger.info("action %s (%s) fails: %s", entry.envelope.action, entry.envelope.task, error)
     await books.outcomes.fail(entry.envelope, error)
+    books.tell(facts.Refused(entry.envelope, type(error).__name__, str(error)))
     books.batch.drop(entry.seq)
     books.entries.forget(entry)
 

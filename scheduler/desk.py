@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from redis.exceptions import RedisError
 
+from scheduler import facts
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
@@ -62,10 +63,10 @@ class Desk:
 
     async def step(self) -> bool:
         """Do everything that is due. Returns whether more may be waiting already."""
-        books = self._books
+        books, began = self._books, time.monotonic()
         if self._look_due or time.monotonic() - self._looked >= LOOK_EVERY:
             await self._take("the look at the nodes", self._look())
-        inbox = await books.ledger.inbox(LIMIT)
+        inbox = await books.ledger.inbox(LIMIT, messages=not books.paused)
         await self._hear(inbox)
         for seq, raw in inbox.messages:
             if not await self._take(f"message {seq}", admit(books, seq, raw)):
@@ -78,6 +79,7 @@ class Desk:
         for stream, rows in ((keys.control, inbox.control), (keys.events, inbox.events), (keys.done, inbox.done)):
             books.batch.read(stream, (entry for entry, _ in rows))
         await books.commit()
+        books.tell(facts.Stepped(time.monotonic() - began))
         return any(len(rows) == LIMIT for rows in (inbox.messages, inbox.done, inbox.control, inbox.events))
 
     def seconds_to_next_look(self) -> float:
@@ -87,6 +89,11 @@ class Desk:
         moments = [at for at in (wake, self._books.entries.next_timer()) if at is not None]
         until_look = 0.0 if self._look_due else self._looked + LOOK_EVERY - time.monotonic()
         return max(0.001, min([until_look, *((moment - now) / 1000 for moment in moments)]))
+
+    @property
+    def paused(self) -> bool:
+        """Whether new actions are left on the admission list."""
+        return self._books.paused
 
     async def _hear(self, inbox: Inbox) -> None:
         books = self._books
@@ -159,3 +166,4 @@ class Desk:
             if trajectory.order.expires_at < time.time():
                 close_trajectory(books, name, SandboxError(f"trajectory {name} is over its max_lifetime"))
         ask_again(books)
+        books.tell(facts.Looked(books))

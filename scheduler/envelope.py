@@ -67,10 +67,13 @@ class Envelope:
 
     def granted(self, grant: GrantHeader) -> str:
         """Return the copy for the node. Its delivery_info still names the admission queue, so that every retry and
-        every restore by kombu comes home; the eta is spent.
+        every restore by kombu comes home; the eta is spent. Tools that show arguments show the grant behind them.
         """
-        properties = self.properties.addressed(grant.id)
-        headers = {**self.content["headers"], GRANT_HEADER: grant.model_dump(mode="json"), "eta": None}
+        properties, before = self.properties.addressed(grant.id), self.content["headers"]
+        shown = (
+            f"{before.get('kwargsrepr') or '{}'} granted {self.header.spec.demand.key}={grant.units} on {grant.node}"
+        )
+        headers = {**before, GRANT_HEADER: grant.model_dump(mode="json"), "eta": None, "kwargsrepr": shown}
         return json.dumps({**self.content, "headers": headers, "properties": properties})
 
     def readmitted(self, attempts: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import Released, Submitted
 from scheduler.entries import Entry
@@ -51,6 +52,7 @@ def _is_retry(known: Entry, envelope: Envelope) -> bool:
 def submit(books: Books, entry: Entry) -> None:
     """Tell the core of an entry, now or at its eta."""
     now, envelope = books.clock(), entry.envelope
+    books.tell(facts.Waits(entry))
     if envelope.expires is not None:
         books.entries.set_timer(envelope.expires, envelope.action, "expires")
     if envelope.eta is not None and envelope.eta > now:
@@ -88,6 +90,7 @@ async def _wait_again(books: Books, before: Entry, entry: Entry) -> None:
 
 def _release(books: Books, entry: Entry) -> None:
     """Give back what an action held, in memory: its grant has ended in the ledger."""
+    books.tell(facts.Released(entry))
     books.entries.forget(entry)
     books.feed(Released(at=books.clock(), action=entry.envelope.action))
 
@@ -95,6 +98,7 @@ def _release(books: Books, entry: Entry) -> None:
 async def _revoke(books: Books, entry: Entry) -> None:
     """End a pending action that was cancelled and is in no other book: its caller first, then the ledger."""
     await books.outcomes.revoke(entry.envelope, "cancelled")
+    books.tell(facts.Refused(entry.envelope, "cancelled"))
     books.batch.drop(entry.seq)
 
 
@@ -129,6 +133,7 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
     if refusals >= envelope.header.spec.max_attempts:
         why = f"action {envelope.action} was granted {refusals} times to nodes that had no room for it"
         await books.outcomes.fail(envelope, NoCapacity(f"{why}: see grants_refused in `tangram status`"))
+        books.tell(facts.Refused(envelope, NoCapacity.__name__, why))
         books.batch.drop(entry.seq)
         return
     books.entries.add(Entry(entry.seq, envelope, entry.arrival, refusals=refusals))

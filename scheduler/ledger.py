@@ -127,11 +127,14 @@ class Ledger:
         for path in sorted(_LUA.glob("*.lua")):
             self.scripts[path.stem] = await self.client.script_load(path.read_text())
 
-    async def inbox(self, limit: int) -> Inbox:
-        """Take up to `limit` fresh messages into pending and as many entries of each stream, in one round trip."""
+    async def inbox(self, limit: int, *, messages: bool = True) -> Inbox:
+        """Take up to `limit` fresh messages into pending and as many entries of each stream, in one round trip.
+
+        Without `messages`, those stay where they are.
+        """
         keys = self.keys
         names = [keys.epoch, ADMISSION_QUEUE, keys.seq, keys.pending, keys.control, keys.events, keys.done]
-        answer: Any = self.client.evalsha(self.scripts["inbox"], len(names), *names, self.epoch, limit)
+        answer: Any = self.client.evalsha(self.scripts["inbox"], len(names), *names, self.epoch, limit, int(messages))
         taken, *streams = await answer
         control, events, done = ([(entry.decode(), fields[1]) for entry, fields in rows] for rows in streams)
         return Inbox(control, events, done, list(zip(map(int, taken[::2]), taken[1::2], strict=True)))
@@ -154,6 +157,10 @@ class Ledger:
         """Return the control messages that no leader has acted upon yet, with their ids."""
         rows: Any = await self.client.xrange(self.keys.control)
         return [(entry.decode(), fields[b"m"]) for entry, fields in rows]
+
+    async def paused(self) -> bool:
+        """Return whether somebody has paused admission."""
+        return bool(await self.client.exists(self.keys.paused))
 
     async def running(self, grants: list[str]) -> set[str]:
         """Return those of the grants that a worker has claimed."""
@@ -230,6 +237,10 @@ class Batch:
         """Note an id that may still be on its way in."""
         self._plain(["ZADD", self._keys.cancelled, repr(now + CANCEL_MEMORY), action])
         self._plain(["ZREMRANGEBYSCORE", self._keys.cancelled, "-inf", repr(now)])
+
+    def pause(self, paused: bool) -> None:
+        """Note for the next leader whether admission is paused."""
+        self._plain(["SET", self._keys.paused, "1"] if paused else ["DEL", self._keys.paused])
 
     def forget_node(self, node: str, queue: str, *, record: bool) -> None:
         """Empty a lost node's queues; with `record`, its announcement too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import NodeLost as NodeLostEvent
 from scheduler.entries import Entry
@@ -78,6 +79,7 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
     raw = envelope.readmitted(attempts) if again and not over else ""
     if not raw and not over:  # its caller first: a crash between the two must not leave it in no book
         await books.outcomes.fail(envelope, NodeLost(_epitaph(books, entry, attempts)))
+        books.tell(facts.Refused(envelope, NodeLost.__name__))
     await books.commit()
     books.batch.ungrant(grant, entry.seq, raw)
     (taken,) = await books.commit()

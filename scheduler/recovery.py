@@ -31,6 +31,7 @@ LOOK = 0.25
 async def recover(books: Books, start_lease: float) -> None:
     """Read the ledger and feed the core: nodes, trajectories, grants, then waiting actions in their old order."""
     await _find_nodes(books)
+    books.paused = await books.ledger.paused()
     snapshot = await books.ledger.snapshot()
     books.cancelled.update({action: until for action, until in snapshot.cancelled.items() if until > time.time()})
     for name, record in snapshot.trajectories.items():

@@ -6,6 +6,7 @@ import time
 
 from pydantic import TypeAdapter
 
+from scheduler import facts
 from scheduler.audit import audit
 from scheduler.books import Books
 from scheduler.control import close_trajectory
@@ -55,6 +56,7 @@ async def obey_done(books: Books, payload: bytes) -> None:
     if record.outcome == "refused":
         await readmit_refused(books, entry)
         return
+    books.tell(facts.Ended(entry, record))
     await end_grant(books, entry)
     if record.outcome == "requeue":
         raw = await books.ledger.client.hget(books.ledger.keys.pending, str(entry.seq))

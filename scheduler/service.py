@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio as aioredis
@@ -19,6 +19,7 @@ from redis.exceptions import RedisError, ResponseError
 from scheduler.books import Books
 from scheduler.core.admission import Admission
 from scheduler.desk import Desk
+from scheduler.facts import Leads, Resigned, Watcher
 from scheduler.leader import Leader, LeadLost
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
@@ -53,10 +54,12 @@ class Scheduler:
 
     Args:
         app: names the deployment.
+        watchers: hear what the leader does.
     """
 
-    def __init__(self, app: TangramApp) -> None:
+    def __init__(self, app: TangramApp, watchers: Sequence[Watcher] = ()) -> None:
         self._app = app
+        self._watchers = watchers
         self._settings = app.settings
         self._clock = Clock()
         self._stop = asyncio.Event()
@@ -104,14 +107,19 @@ class Scheduler:
             nodes=NodeBook(self._settings.node_timeout),
             outcomes=Outcomes(self._app, epoch),
             clock=self._clock,
+            watchers=self._watchers,
         )
         desk = Desk(books, self._settings.start_lease)
-        await _first_to_end(
-            self._work(desk, f"{leader.name} leads in epoch {epoch}, policy {self._settings.policy}"),
-            leader.keep(),
-            self._watch_admission(client),
-            self._watch_streams(client),
-        )
+        books.tell(Leads(books))
+        try:
+            await _first_to_end(
+                self._work(desk, f"{leader.name} leads in epoch {epoch}, policy {self._settings.policy}"),
+                leader.keep(),
+                self._watch_admission(client, desk),
+                self._watch_streams(client),
+            )
+        finally:
+            books.tell(Resigned())
 
     @contextlib.contextmanager
     def _core(self) -> Iterator[Admission]:
@@ -136,9 +144,12 @@ class Scheduler:
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _watch_admission(self, client: aioredis.Redis) -> None:
+    async def _watch_admission(self, client: aioredis.Redis, desk: Desk) -> None:
         """Wake when the admission list is not empty, by rotating it in place: nothing is ever taken out here."""
         while True:
+            if desk.paused:
+                await asyncio.sleep(IDLE)
+                continue
             found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1, "RIGHT", "RIGHT")
             if found is not None:
                 await self._wake_and_wait()

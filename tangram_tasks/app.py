@@ -21,6 +21,7 @@ from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
 from tangram_tasks.task import ActionTask, check_takes_service, sandbox_parameter
+from tangram_tasks.tracing import publishing
 from tangram_tasks.trajectory import Trajectory
 from tangram_tasks.wire import ActionHeader, ControlMessage
 
@@ -149,8 +150,10 @@ class TangramApp(Celery):
         if spec is None:
             return super().send_task(name, args, kwargs, **options)
         header = ActionHeader(spec=spec, job=self.job, published_at=time.time())
+        publish = admission_options(name, header, options)
         try:
-            return super().send_task(name, args, kwargs, **admission_options(name, header, options))
+            with publishing(name, publish["headers"]):
+                return super().send_task(name, args, kwargs, **publish)
         except EncodeError as error:
             raise InvalidAction(f"{name}: its arguments cannot be sent as JSON: {error}") from error
         except OperationalError as error:

@@ -32,6 +32,7 @@ class Keys:
         self.trajectories = prefix + "trajectories"  # hash trajectory -> TrajectoryRecord
         self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
         self.counters = prefix + "counters"  # hash name -> how often
+        self.paused = prefix + "paused"  # exists while admission is paused
         self.dead = prefix + "dead"  # list of messages that could not be admitted
 
     def orders(self, node: str) -> str:

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
         result_expires: how long results stay readable.
         imports: modules with actions that workers load, comma separated.
         record: file to which the leading scheduler writes every event and decision; none: it records nothing.
+        metrics: HOST:PORT on which the scheduler serves metrics to Prometheus; none: it serves none.
         unsafe_local: allow commands to run on the host without any isolation.
     """
 
@@ -60,6 +61,7 @@ class Settings(BaseSettings):
     result_expires: int = Field(default=3600, gt=0)
     imports: str = ""
     record: Path | None = None
+    metrics: str = Field(default="", pattern=r"^$|^[^\s/]+:[0-9]{1,5}$")
     unsafe_local: bool = False
 
     @property

@@ -132,7 +132,14 @@ class ResizeRequest(_Message):
     units: int = Field(ge=1)
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork
+class PauseAdmission(_Message):
+    """Operator to scheduler: take in no new actions, or take them in again. Those that wait or run go on."""
+
+    op: Literal["pause"] = "pause"
+    paused: bool
+
+
+ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission
 
 
 class OpenSandbox(_Message):

@@ -13,6 +13,7 @@ from typing import Any
 from celery.exceptions import Ignore, Retry
 from redis.exceptions import RedisError
 
+from tangram_tasks import tracing
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
 from tangram_tasks.holding import HeldGrant
@@ -78,8 +79,11 @@ class Runtime:
             with self._node.apply(request.id, header, grant) as applied:
                 self._check_killed(request, grant)
                 clock.body_starts()
+                headers = {name: request.get(name) for name in ("traceparent", "tracestate")}
+                tracing.record(f"start {request.task}", headers, grant.granted_at, time.time(), action=request.id)
                 try:
-                    yield applied.context
+                    with tracing.executing(request.task, request.id, headers):
+                        yield applied.context
                 finally:
                     clock.body_ends()
                 self._check_overrun(request, header, applied.context.deadline)

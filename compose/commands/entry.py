@@ -27,7 +27,7 @@ def scheduler(record: Path | None) -> None:
     import sys
 
     environment = {} if record is None else {"TANGRAM_RECORD": str(record.absolute())}
-    _become((sys.executable, "-m", "scheduler"), **environment)
+    _become((sys.executable, "-m", "compose.scheduler_process"), **environment)
 
 
 @click.group(
