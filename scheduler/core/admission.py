@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from scheduler.core.domain import API_PREFIX, in_words
+from scheduler.core.domain import API_PREFIX, Domain, in_words
 from scheduler.core.events import (
     Cancelled,
     CloseSandbox,
@@ -26,6 +26,7 @@ from scheduler.core.events import (
     RefuseSandbox,
     Reject,
     Released,
+    Resize,
     Resized,
     Restored,
     SandboxReady,
@@ -117,8 +118,8 @@ class Admission:
 
         That is a deadline of somebody who waits, or the refill of tokens for the head of a provider's queue.
         """
-        moments = [domain.wake() for domain in self._places.domains()]
-        earliest = min((at for at in [*moments, self._places.room.next_deadline()] if at is not None), default=None)
+        moments = (self._places.attention.next_moment(), self._places.room.next_deadline())
+        earliest = min((at for at in moments if at is not None), default=None)
         return None if earliest is None else max(now, earliest)
 
     def waiting(self) -> list[WaitingAction]:
@@ -214,12 +215,16 @@ class Admission:
 
     def _grant(self) -> list[Decision]:
         decisions: list[Decision] = []
-        for domain in self._places.domains():
-            if not domain.due(self._now):
-                continue
-            for order in domain.decide(self._now, self._policies[domain.kind]):
-                if isinstance(order, Grant):
-                    self._places.room.forget(order.action)
-                    self._places.grants[order.action] = domain
-                decisions.append(order)
+        attention = self._places.attention
+        while (domain := attention.next(self._now)) is not None:
+            decisions += self._decide(domain)
+            attention.look_at(domain, domain.wake())
         return decisions
+
+    def _decide(self, domain: Domain) -> list[Grant | Resize]:
+        orders = domain.decide(self._now, self._policies[domain.kind])
+        for order in orders:
+            if isinstance(order, Grant):
+                self._places.room.forget(order.action)
+                self._places.grants[order.action] = domain
+        return orders

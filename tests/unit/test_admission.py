@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.admission import Admission
+from scheduler.core.attention import Attention
 from scheduler.core.domain import Domain
 from scheduler.core.events import Cancelled, NodeJoined, NodeLost, Reject, Released, Restored, Submitted, Tick
 from scheduler.core.placement import Placement
@@ -169,7 +170,7 @@ def test_a_policy_that_gives_too_much_is_stopped() -> None:
         def decide(self, *scene: object) -> list[tuple[object, int]]:
             return [(action("a1", sizes=(1, 9)), 9)]
 
-    domain = Domain("n", "cpu", {"cpu": 4})
+    domain = Domain("n", "cpu", {"cpu": 4}, Attention())
     domain.enqueue(action("a1", sizes=(1, 9)))
     with pytest.raises(ValueError, match="the policy gave action a1 9 units on n, where cpu=4 is free"):
         domain.decide(0, Greedy())  # type: ignore[arg-type]  # a stand-in with loose types

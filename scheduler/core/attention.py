@@ -1,0 +1,72 @@
+"""Which domains need a look: those in which something happened, and those whose moment has come.
+
+An event touches one domain or two. Asking every domain of a deployment at every event would cost most of the time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+#: The order in which domains decide that need a look at the same time: pool by pool, then first joined, first served.
+POOLS = ("cpu", "gpu", "api")
+
+Place = tuple[int, int]
+
+
+class Watched(Protocol):
+    """What must be known of a domain."""
+
+    place: Place
+
+
+W = TypeVar("W", bound=Watched)
+
+
+class Attention(Generic[W]):
+    """Domains to look at."""
+
+    def __init__(self) -> None:
+        self._serials = count()
+        self._touched: dict[Place, W] = {}
+        self._moments: dict[Place, int] = {}
+        self._heap: list[tuple[int, Place, W]] = []
+
+    def enrol(self, kind: str) -> Place:
+        """Return the place of a new domain of a pool, behind those that are there."""
+        return (POOLS.index(kind), next(self._serials))
+
+    def touch(self, domain: W) -> None:
+        """Note that something happened in a domain."""
+        self._touched[domain.place] = domain
+
+    def look_at(self, domain: W, moment: int | None) -> None:
+        """Ask for a look at a domain at a moment, ms, and no longer at the one asked for before."""
+        if moment is None:
+            self._moments.pop(domain.place, None)
+        elif self._moments.get(domain.place) != moment:
+            self._moments[domain.place] = moment
+            heapq.heappush(self._heap, (moment, domain.place, domain))
+
+    def forget(self, domain: W) -> None:
+        """Look no more at a domain that is gone."""
+        self._touched.pop(domain.place, None)
+        self._moments.pop(domain.place, None)
+
+    def next_moment(self) -> int | None:
+        """Return the earliest moment that was asked for, ms, or None."""
+        while self._heap:
+            moment, place, _ = self._heap[0]
+            if self._moments.get(place) == moment:
+                return moment
+            heapq.heappop(self._heap)
+        return None
+
+    def next(self, now: int) -> W | None:
+        """Take out the first domain that needs a look at `now` ms, or None."""
+        while (moment := self.next_moment()) is not None and moment <= now:
+            _, place, domain = heapq.heappop(self._heap)
+            del self._moments[place]
+            self._touched[place] = domain
+        return self._touched.pop(min(self._touched)) if self._touched else None
