@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from scheduler.core.domain import API_PREFIX, Domain, in_words
+from scheduler.core.domain import API_PREFIX, in_words
 from scheduler.core.events import (
     Cancelled,
     CloseSandbox,
@@ -26,7 +26,6 @@ from scheduler.core.events import (
     RefuseSandbox,
     Reject,
     Released,
-    Resize,
     Resized,
     Restored,
     SandboxReady,
@@ -50,8 +49,6 @@ from scheduler.core.views import (
 )
 from scheduler.core.waiting import Waiter, check
 
-ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
-NodeEvent = NodeJoined | NodeLost
 TrajectoryEvent = TrajectoryOpened | TrajectoryRestored | SandboxReady | TrajectoryClosed
 
 
@@ -105,12 +102,14 @@ class Admission:
                 check(event.action)
         decisions: list[Decision] = []
         for event in taken:
-            self._now = max(self._now, event.at)
-            current = event if event.at == self._now else replace(event, at=self._now)
+            current = event if event.at >= self._now else replace(event, at=self._now)
+            self._now = current.at
             decisions += self._take_in(current)
-        decisions += [self._too_late(waiter) for waiter in self._places.room.expired(self._now)]
-        decisions += [OpenSandbox(trajectory, node) for trajectory, node in self._places.trajectories.place()]
-        decisions += self._grant()
+        for waiter in self._places.room.expired(self._now):
+            decisions.append(self._too_late(waiter))
+        for trajectory, node in self._places.trajectories.place():
+            decisions.append(OpenSandbox(trajectory, node))
+        self._grant(decisions)
         return decisions
 
     def next_wake(self, now: int) -> int | None:
@@ -144,33 +143,27 @@ class Admission:
         self._places.validate()
 
     def _take_in(self, event: Event) -> list[Decision]:
-        if isinstance(event, ActionEvent):
-            return self._action(event)
-        if isinstance(event, TrajectoryEvent):
-            return self._trajectory(event)
-        refusals = (
-            self._places.join(event) if isinstance(event, NodeJoined) else self._places.lose(event.node, event.kept)
-        )
-        return [*refusals, *self._refuse_sandboxes()]
-
-    def _action(self, event: ActionEvent) -> list[Decision]:
         places = self._places
         match event:
             case Submitted():
                 refusal = None if places.knows(event.action.id) else places.submit(event.action)
                 return [] if refusal is None else [refusal]
-            case Restored():
-                places.restore(event)
             case Released():
                 places.release(event.action)
             case Resized():
                 places.resized(event)
             case Cancelled():
                 places.room.remove(event.action)
+            case Restored():
+                places.restore(event)
             case Tick():
                 pass
+            case NodeJoined():
+                return [*places.join(event), *self._refuse_sandboxes()]
+            case NodeLost():
+                return [*places.lose(event.node, event.kept), *self._refuse_sandboxes()]
             case _:
-                assert_never(event)
+                return self._trajectory(event)
         return []
 
     def _trajectory(self, event: TrajectoryEvent) -> list[Decision]:
@@ -213,18 +206,12 @@ class Admission:
             f" max_queue, and {where}: try again later or allow a longer max_queue",
         )
 
-    def _grant(self) -> list[Decision]:
-        decisions: list[Decision] = []
-        attention = self._places.attention
-        while (domain := attention.next(self._now)) is not None:
-            decisions += self._decide(domain)
+    def _grant(self, decisions: list[Decision]) -> None:
+        places, attention, now = self._places, self._places.attention, self._now
+        while (domain := attention.next(now)) is not None:
+            for order in domain.decide(now, self._policies[domain.kind]):
+                if isinstance(order, Grant):
+                    places.room.forget(order.action)
+                    places.grants[order.action] = domain
+                decisions.append(order)
             attention.look_at(domain, domain.wake())
-        return decisions
-
-    def _decide(self, domain: Domain) -> list[Grant | Resize]:
-        orders = domain.decide(self._now, self._policies[domain.kind])
-        for order in orders:
-            if isinstance(order, Grant):
-                self._places.room.forget(order.action)
-                self._places.grants[order.action] = domain
-        return orders

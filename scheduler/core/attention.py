@@ -65,8 +65,12 @@ class Attention(Generic[W]):
 
     def next(self, now: int) -> W | None:
         """Take out the first domain that needs a look at `now` ms, or None."""
-        while (moment := self.next_moment()) is not None and moment <= now:
-            _, place, domain = heapq.heappop(self._heap)
-            del self._moments[place]
-            self._touched[place] = domain
-        return self._touched.pop(min(self._touched)) if self._touched else None
+        while self._heap and self._heap[0][0] <= now:
+            moment, place, domain = heapq.heappop(self._heap)
+            if self._moments.get(place) == moment:  # else another one was asked for since
+                del self._moments[place]
+                self._touched[place] = domain
+        touched = self._touched
+        if len(touched) <= 1:
+            return touched.popitem()[1] if touched else None
+        return touched.pop(min(touched))

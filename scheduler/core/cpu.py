@@ -69,12 +69,8 @@ class CpuNode(Domain):
 
     def decide(self, now: int, policy: Policy) -> list[Order]:
         """Start light actions while there are slots, then do what the policy says."""
-        for action in self.lane.queue.actions[: max(0, self.lane.free)]:
-            if action.demand.get(MEMORY, 0) > self.free_memory:
-                break
-            self._unqueue(action)
-            self.start(now, action, self.name, 0)
-            self.delivery.start(action.id, self.name, 0)
+        if self.lane.queue:
+            self._start_light(now)
         return super().decide(now, policy)
 
     def validate(self) -> None:
@@ -108,6 +104,14 @@ class CpuNode(Domain):
     def reserved(self, name: str) -> int:
         """Return the MiB that sandboxes hold."""
         return sum(self.sandboxes.values()) if name == MEMORY else 0
+
+    def _start_light(self, now: int) -> None:
+        for action in self.lane.queue.actions[: max(0, self.lane.free)]:
+            if action.demand.get(MEMORY, 0) > self.free_memory:
+                break
+            self._unqueue(action)
+            self.start(now, action, self.name, 0)
+            self.delivery.start(action.id, self.name, 0)
 
     def _unqueue(self, action: Action) -> None:
         if action.light:
