@@ -92,11 +92,10 @@ class Ladder:
         if self.free <= 0 and not self._swappable():
             return
         nexts: dict[str, list[Entry]] = {}
-        tops: dict[str, list[Entry]] = {}
         for rung in self.rungs.values():
             if rung.voluntary:
                 _enter_next(nexts, rung)
-                _enter_top(tops, rung)
+        tops: dict[str, list[Entry]] | None = None  # of nobody's interest while units are free
         swaps, parked = SWAPS, set[str]()
         while (best := self._best(nexts)) is not None:
             step = best.action.sizes[best.rank + 1] - best.units
@@ -105,8 +104,12 @@ class Ladder:
             if step <= self.free:
                 self._move(best, 1)
                 _enter_next(nexts, best)
-                _enter_top(tops, best)
-            elif swaps and (giver := self._giver(tops, best)) is not None:
+                if tops is not None:
+                    _enter_top(tops, best)
+                continue
+            if tops is None:
+                tops = self._tops_of_voluntary()
+            if swaps and (giver := self._giver(tops, best)) is not None:
                 swaps -= 1
                 self._move(giver, -1)
                 for rung in (giver, best):
@@ -116,6 +119,13 @@ class Ladder:
                 parked.add(best.action.id)
                 if self.free <= 0 or len(parked) > PARKED:
                     return
+
+    def _tops_of_voluntary(self) -> dict[str, list[Entry]]:
+        tops: dict[str, list[Entry]] = {}
+        for rung in self.rungs.values():
+            if rung.voluntary:
+                _enter_top(tops, rung)
+        return tops
 
     def _swappable(self) -> bool:
         """Whether units could move although none are free; cheap, since most decisions end here."""
@@ -154,15 +164,17 @@ class Ladder:
 
     def _best(self, nexts: dict[str, list[Entry]]) -> Rung | None:
         """Take out the best next step of the job with the fewest units."""
-        jobs = nexts if len(nexts) == 1 else sorted(nexts, key=self._level)
-        found = (self._pop(nexts[job]) for job in jobs)
-        return next((rung for rung in found if rung is not None), None)
+        for job in nexts if len(nexts) == 1 else sorted(nexts, key=self._level):
+            if (rung := self._pop(nexts[job])) is not None:
+                return rung
+        return None
 
     def _cheapest(self, tops: dict[str, list[Entry]]) -> Rung | None:
         """Take out the cheapest last step of the job with the most units."""
-        jobs = tops if len(tops) == 1 else sorted(tops, key=self._level, reverse=True)
-        found = (self._pop(tops[job]) for job in jobs)
-        return next((rung for rung in found if rung is not None), None)
+        for job in tops if len(tops) == 1 else sorted(tops, key=self._level, reverse=True):
+            if (rung := self._pop(tops[job])) is not None:
+                return rung
+        return None
 
     def _pop(self, heap: list[Entry]) -> Rung | None:
         while heap:
