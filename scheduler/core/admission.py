@@ -69,7 +69,7 @@ class Admission:
 
     def __init__(
         self,
-        policy: str = "paper",
+        policy: str = "live",
         depth: int = 16,
         *,
         gpu_policy: str = "residency",
@@ -81,6 +81,7 @@ class Admission:
         self._policies = {kind: make_policy(name, depth, weights) for kind, name in chosen.items()}
         self._places = Placement(instant_resize)
         self._now = 0
+        self._decisions: list[Decision] = []
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one event and return everything that follows from it; see `handle_all`."""
@@ -94,13 +95,14 @@ class Admission:
         ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
-            ValueError: an action's fields contradict each other; nothing has changed then.
+            ValueError: an action's fields contradict each other; nothing has changed then. Or a policy is broken; what
+                was decided before that is returned with the next call.
         """
         taken = list(events)
         for event in taken:
             if isinstance(event, Submitted):
                 check(event.action)
-        decisions: list[Decision] = []
+        decisions = self._decisions
         for event in taken:
             current = event if event.at >= self._now else replace(event, at=self._now)
             self._now = current.at
@@ -110,6 +112,7 @@ class Admission:
         for trajectory, node in self._places.trajectories.place():
             decisions.append(OpenSandbox(trajectory, node))
         self._grant(decisions)
+        self._decisions = []
         return decisions
 
     def next_wake(self, now: int) -> int | None:

@@ -25,9 +25,7 @@ class ApiProvider(Domain):
         attention: is told when something happens here.
     """
 
-    def __init__(
-        self, key: str, quota: Quota, now: int, load: Counter[str], attention: Attention[Domain]
-    ) -> None:
+    def __init__(self, key: str, quota: Quota, now: int, load: Counter[str], attention: Attention[Domain]) -> None:
         super().__init__(key, key, {key: quota.concurrency}, attention)
         self.quota = quota
         self._bucket = _bucket(quota, now)
