@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.admission import Admission
+from scheduler.core.estimates import Estimates
 from scheduler.core.events import Decision, Event, Submitted
 from scheduler.core.waiting import check
 from scheduler.entries import Entries
@@ -19,6 +20,7 @@ from scheduler.ledger import Batch, Ledger, TrajectoryRecord
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from tangram_tasks.errors import TangramError
+from tangram_tasks.wire import ExplainAction
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +50,14 @@ class Books:
     watchers: Sequence[Watcher] = ()
     paused: bool = False
     entries: Entries = field(default_factory=Entries)
+    estimates: Estimates = field(default_factory=Estimates)
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
     suspects: dict[str, frozenset[tuple[str, str, int]]] = field(default_factory=dict)  # by node: see scheduler.audit
     events: list[Event] = field(default_factory=list)
+    questions: list[ExplainAction] = field(default_factory=list)
     batch: Batch = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import logging
 import time
 
 from scheduler import facts
+from scheduler.answers import answer
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
@@ -72,6 +73,7 @@ class Desk:
             await handled(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()
         await act(books, self._start_lease)
+        answer(books)
         keys = books.ledger.keys
         for stream, rows in ((keys.control, inbox.control), (keys.events, inbox.events), (keys.done, inbox.done)):
             books.batch.read(stream, (entry for entry, _ in rows))
@@ -110,7 +112,7 @@ class Desk:
     async def _due(self, entry: Entry, kind: Timer) -> None:
         books, waiting = self._books, entry.grant is None
         if kind == "eta" and waiting:
-            books.feed(Submitted(at=books.clock(), action=entry.as_action(books.clock())))
+            books.feed(Submitted(at=books.clock(), action=entry.as_action(books.clock(), books.estimates)))
         elif kind == "expires" and waiting:
             await end_revoked(books, entry, "expired")
         elif kind == "start_lease" and entry.record is not None and self._overdue(entry.record.at):

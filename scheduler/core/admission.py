@@ -35,6 +35,7 @@ from scheduler.core.events import (
     TrajectoryOpened,
     TrajectoryRestored,
 )
+from scheduler.core.explanation import Explanation, explain
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
 from scheduler.core.rigid import EQUAL
@@ -136,6 +137,10 @@ class Admission:
         """Return the services that will be asked for on a GPU node, in the order of their turns; () for others."""
         domain = self._places.gpu.nodes.get(node)
         return () if domain is None else next_services(domain)
+
+    def explain(self, action: str) -> Explanation | None:
+        """Return why an action waits; None if it does not."""
+        return explain(self._places, self._now, action)
 
     def holdings(self) -> list[Holdings]:
         """Return what each domain has and has given."""

@@ -7,6 +7,7 @@ has, not what the deployment has.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 
 from scheduler.core.attention import Attention
@@ -24,10 +25,17 @@ API_PREFIX = "api:"
 Amounts = dict[str, int]
 Order = Grant | Resize | PageIn
 
+#: So many of those that wait are looked at to see who was passed over.
+NOTED = 16
+
 
 def in_words(amounts: Mapping[str, int]) -> str:
     """Return amounts as people read them, for example "cpu=4 memory=512"."""
     return " ".join(f"{name}={amount}" for name, amount in sorted(amounts.items())) or "nothing"
+
+
+def _fits(demand: Mapping[str, int], left: Mapping[str, int]) -> bool:
+    return all(amount <= max(0, left.get(name, 0)) for name, amount in demand.items())
 
 
 def rank_of(action: Action, units: int) -> int:
@@ -58,6 +66,7 @@ class Domain:
         self.delivery = Delivery()
         self.queue = FcfsQueue()
         self.queued_units = 0
+        self.passed_over: Counter[str] = Counter()
         self.changed = False
         self.draining = False
         self.services: frozenset[str] = frozenset()
@@ -204,6 +213,9 @@ class Domain:
             self.delivery.start(action.id, node, units)
             for name, amount in self.running[action.id].units.items():
                 left[name] -= amount
+        if queue and left[self.key] > 0:
+            fitting = (action.id for action in queue[:NOTED] if _fits(action.demand, left))
+            self.passed_over.update(fitting)
         self._look = policy.look(now, left, running, queue)
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
@@ -236,6 +248,7 @@ class Domain:
     def _unqueue(self, action: Action) -> None:
         self.queue.remove(action)
         self.queued_units -= action.sizes[0]
+        self.passed_over.pop(action.id, None)
 
     def _charge(self, charge: Mapping[str, int], sign: int) -> None:
         for name, amount in charge.items():
@@ -254,9 +267,7 @@ class Domain:
 
     def _check(self, action: Action, units: int, hold: Running | None, left: Mapping[str, int]) -> None:
         if hold is None:
-            fits = units <= left[self.key] and all(
-                amount <= max(0, left.get(name, 0)) for name, amount in action.demand.items() if name != self.key
-            )
+            fits = units <= left[self.key] and _fits(action.demand, left)
         else:
             fits = bool(hold.gains) and units - hold.units[self.key] <= max(0, left[self.key])
         if units not in action.sizes or not fits:
