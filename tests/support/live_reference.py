@@ -99,7 +99,7 @@ def keeps_size(action: Action) -> bool:
 def gated(
     now: int, budget: int, fixed: Sequence[Hold], occupants: Sequence[Item], members: list[Action], later: list[Action]
 ) -> dict[str, int]:
-    """Return the candidates that start, with the units of those that keep theirs and the least of the others (R3-R6)."""
+    """Return who starts, with the units of those that keep their size and the least of the others (R3-R6)."""
     stiff = [one for one in members if keeps_size(one)]
     if not stiff:
         return {one.id: one.sizes[0] for one in members}

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.books import Books
 from scheduler.core.admission import Admission
-from scheduler.core.events import CloseSandbox, NodeJoined, OpenSandbox, Resize, Submitted, Tick
+from scheduler.core.events import CloseSandbox, Decision, Event, NodeJoined, OpenSandbox, Resize, Submitted, Tick
 from scheduler.decisions import act
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
@@ -43,7 +43,12 @@ async def test_a_resize_of_what_ended_meanwhile_orders_nothing(books: Books, mon
 async def test_what_arrived_in_one_step_is_decided_once(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     handle_all = books.core.handle_all
-    monkeypatch.setattr(books.core, "handle_all", lambda events: told.append(len(events)) or handle_all(events))
+
+    def count(events: list[Event]) -> list[Decision]:
+        told.append(len(events))
+        return handle_all(events)
+
+    monkeypatch.setattr(books.core, "handle_all", count)
     for place in range(20):
         books.feed(Submitted(0, action(f"a{place}")))
     await act(books, start_lease=15.0)
