@@ -41,7 +41,7 @@ async def act(books: Books, start_lease: float) -> None:
     """
     while books.events:
         for decision in _decided(books):
-            await handled(f"the decision {decision}", _one(books, decision, start_lease))
+            await handled(decision, _one(books, decision, start_lease))
 
 
 def _decided(books: Books) -> list[Decision]:

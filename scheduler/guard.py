@@ -12,8 +12,12 @@ from scheduler.leader import LeadLost
 logger = logging.getLogger(__name__)
 
 
-async def handled(what: str, work: Awaitable[object]) -> bool:
+async def handled(what: object, work: Awaitable[object]) -> bool:
     """Await the work; False, and a line in the log, if that was not possible.
+
+    Args:
+        what: names the item in the log.
+        work: what is to be done about it.
 
     Raises:
         RedisError: the broker does not answer.
