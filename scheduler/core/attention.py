@@ -1,6 +1,6 @@
 """Which domains need a look: those in which something happened, and those whose moment has come.
 
-An event touches one domain or two. Asking every domain of a deployment at every event would cost most of the time.
+An event touches one domain or two. Asking every domain at every event would cost more, the more there are.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ class Attention(Generic[W]):
 
     def __init__(self) -> None:
         self._serials = count()
+        self._known: set[Place] = set()
         self._touched: dict[Place, W] = {}
         self._moments: dict[Place, int] = {}
         self._heap: list[tuple[int, Place, W]] = []
 
     def enrol(self, kind: str) -> Place:
         """Return the place of a new domain of a pool, behind those that are there."""
-        return (POOLS.index(kind), next(self._serials))
+        place = (POOLS.index(kind), next(self._serials))
+        self._known.add(place)
+        return place
 
     def touch(self, domain: W) -> None:
         """Note that something happened in a domain."""
-        self._touched[domain.place] = domain
+        if domain.place in self._known:
+            self._touched[domain.place] = domain
 
     def look_at(self, domain: W, moment: int | None) -> None:
         """Ask for a look at a domain at a moment, ms, and no longer at the one asked for before."""
@@ -50,7 +54,8 @@ class Attention(Generic[W]):
             heapq.heappush(self._heap, (moment, domain.place, domain))
 
     def forget(self, domain: W) -> None:
-        """Look no more at a domain that is gone."""
+        """Look no more at a domain that is gone, whatever happens in it: those who wait there have yet to leave."""
+        self._known.discard(domain.place)
         self._touched.pop(domain.place, None)
         self._moments.pop(domain.place, None)
 
