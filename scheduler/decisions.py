@@ -45,9 +45,10 @@ async def act(books: Books, start_lease: float) -> None:
 
 
 def _decided(books: Books) -> list[Decision]:
+    """Let the core decide. What is no broken policy is raised: the core is in doubt, and the next leader rebuilds it."""
     try:
         return books.decide()
-    except Exception:  # a policy that is broken in one domain; the core keeps what the others decided
+    except ValueError:  # a policy that is broken in one domain; the core keeps what the others decided
         logger.exception("the core could not decide")
         return []
 

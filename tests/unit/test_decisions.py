@@ -64,6 +64,24 @@ async def test_an_action_that_contradicts_itself_is_refused_before_the_others_ar
     assert [row.action for row in books.core.waiting()] == ["a1"]
 
 
+async def test_a_broken_policy_is_survived_and_a_broken_core_is_not(
+    books: Books, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (ValueError("this policy is broken"), KeyError("a1")):
+
+        def broken(_: object, error: Exception = error) -> list[Decision]:
+            raise error
+
+        monkeypatch.setattr(books.core, "handle_all", broken)
+        books.feed(Tick(0))
+        if isinstance(error, ValueError):
+            await act(books, start_lease=15.0)
+            assert "this policy is broken" in caplog.text
+        else:
+            with pytest.raises(KeyError):
+                await act(books, start_lease=15.0)
+
+
 async def test_a_decision_that_cannot_be_carried_out_loses_no_other(
     books: Books, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
