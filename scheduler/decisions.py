@@ -45,7 +45,7 @@ async def act(books: Books, start_lease: float) -> None:
 
 
 def _decided(books: Books) -> list[Decision]:
-    """Let the core decide. What is no broken policy is raised: the core is in doubt, and the next leader rebuilds it."""
+    """Let the core decide. What is no broken policy is raised: the next leader rebuilds a core that is in doubt."""
     try:
         return books.decide()
     except ValueError:  # a policy that is broken in one domain; the core keeps what the others decided
