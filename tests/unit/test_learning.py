@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -15,22 +15,32 @@ from scheduler.envelope import parse
 from scheduler.learning import field_of, held_by_size, learn, remember
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
-from tangram_tasks.action import declare
-from tangram_tasks.elasticity import Amdahl
+from tangram_tasks import Amdahl, TangramApp
 from tangram_tasks.keys import Keys
+from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import HEADER, ActionHeader, DoneRecord
+from tangram_tasks.task import ActionTask
+from tangram_tasks.wire import DoneRecord
 
 
 def report(units: int = 1, exec_s: float = 1.0, **fields: Any) -> ActionReport:
     return ActionReport(task="t.work", node="n", key="cpu", units=units, exec_s=exec_s, **fields)
 
 
-def entry(name: str = "a1", **fields: Any) -> Entry:
-    spec = declare(cpu=(1, 2, 4), elasticity=Amdahl(serial=0.0), duration=1.0, **fields)
-    headers = {"id": name, "task": "t.work", HEADER: ActionHeader(spec=spec).model_dump(mode="json")}
-    message = {"headers": headers, "properties": {}, "content-type": "application/json", "body": "[[], {}, {}]"}
-    return Entry(1, parse(json.dumps(message)), 0)
+@cache  # Celery shares tasks between apps, and complains of a second one of the same name
+def task() -> ActionTask:
+    app = TangramApp("unit", broker="redis://127.0.0.1:1/0", set_as_current=False)
+
+    @app.action(name="t.work", cpu=(1, 2, 4), elasticity=Amdahl(serial=0.0), duration=1.0)
+    def work() -> None: ...
+
+    return work
+
+
+def entry(**options: Any) -> Entry:
+    producer = EnvelopeProducer()
+    task().apply_async((), producer=producer, task_id="a1", **options)
+    return Entry(1, parse(producer.envelope), 0)
 
 
 @pytest.fixture
