@@ -241,8 +241,8 @@ class Domain:
 
     def _stale(self, now: int, policy: Policy) -> bool:
         """Whether a decision at `now` ms could differ from the last one."""
-        if self.changed and (self.queue or (policy.resizes and self.running)):
-            return True
+        if self.changed and (self.queue or (self.running and (policy.resizes or policy.prefetches))):
+            return True  # most policies have nothing to do while nobody waits
         return self._look is not None and now >= self._look
 
     def _unqueue(self, action: Action) -> None:

@@ -43,7 +43,7 @@ def explain(places: Placement, now: int, name: str) -> Explanation | None:
     """Return why an action waits at `now` ms; None if it does not."""
     if name not in places.room:
         return None
-    waiter = places.room[name]
+    waiter = places.room.waiter(name)
     action, domain = waiter.action, waiter.domain
     if domain is None:
         rows = waiting_actions([], places.room)

@@ -46,10 +46,11 @@ class GpuNode(Domain):
 
     def decide(self, now: int, policy: Policy) -> list[Order]:
         """Do what the policy says. If it prefetches, say also which devices take a service in, for that and ahead."""
+        stale = self._stale(now, policy)
         self._spare = self._layout.spare() if policy.prefetches else {}
         self._cold.clear()  # restored grants have their devices already
         orders = super().decide(now, policy)
-        if not policy.prefetches:
+        if not (policy.prefetches and stale):
             return orders
         ahead = [] if self.queue else self._layout.hints()
         return [*self._cold, *orders, *ahead]

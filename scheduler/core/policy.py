@@ -28,7 +28,7 @@ class Policy(Protocol):
 
     @property
     def resizes(self) -> bool:
-        """Whether it has something to decide also while nobody waits: the sizes of what runs."""
+        """Whether it decides on the sizes of what runs, also while nobody waits."""
 
     def decide(
         self,

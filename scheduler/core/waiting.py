@@ -45,9 +45,6 @@ class WaitingRoom:
     def __contains__(self, action: str) -> bool:
         return action in self._waiters
 
-    def __getitem__(self, action: str) -> Waiter:
-        return self._waiters[action]
-
     def __iter__(self) -> Iterator[Waiter]:
         return iter(self._waiters.values())
 
