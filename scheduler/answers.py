@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scheduler.books import Books
 from scheduler.entries import Entry
-from tangram_tasks.wire import ActionExplained, ExplainAction
+from tangram_tasks.questions import ActionExplained
+from tangram_tasks.wire import ExplainAction
 
 #: Answers that nobody fetches are gone after so many seconds.
 KEPT = 60

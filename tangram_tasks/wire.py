@@ -140,7 +140,7 @@ class PauseAdmission(_Message):
 
 
 class ExplainAction(_Message):
-    """Client to scheduler: why does this action wait? The answer, an ActionExplained, goes to a list of that number."""
+    """Client to scheduler: why does this action wait? The answer goes to a list of that number."""
 
     op: Literal["explain"] = "explain"
     action: str
@@ -148,38 +148,6 @@ class ExplainAction(_Message):
 
 
 ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission | ExplainAction
-
-
-class ActionExplained(_Report):
-    """Scheduler to client: where an action is.
-
-    Args:
-        action: its id.
-        state: it waits in a queue or for its sandbox, waits for its eta, holds a grant, or is not known (any more).
-        reason: in words.
-        place: the node or "api:NAME" where it queues or runs.
-        position: its place in that queue; 1 is next.
-        units: of its key resource, if it holds a grant.
-        demand: the least it needs.
-        free: what nobody holds, by place where it could run.
-        passed_over: decisions that left it waiting although it fitted.
-        start_s: seconds until it is expected to start, if nobody else comes.
-        act_s: its expected ACT in seconds.
-        confidence: how much of the durations behind that is observed and not declared, 0 to 1.
-    """
-
-    action: str
-    state: Literal["waiting", "eta", "granted", "unknown"]
-    reason: str
-    place: str | None = None
-    position: int | None = None
-    units: int | None = None
-    demand: dict[str, int] = {}
-    free: dict[str, dict[str, int]] = {}
-    passed_over: int = 0
-    start_s: float | None = None
-    act_s: float | None = None
-    confidence: float = 0.0
 
 
 class OpenSandbox(_Message):

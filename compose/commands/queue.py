@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tangram_tasks.wire import ActionExplained
+    from tangram_tasks.questions import ActionExplained
 
 
 @click.group()

@@ -14,8 +14,7 @@ from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import TangramApp
 from tangram_tasks.errors import ServiceUnavailable
-from tangram_tasks.questions import explain
-from tangram_tasks.wire import ActionExplained
+from tangram_tasks.questions import ActionExplained, explain
 from tests.support import actions
 from tests.waiting import wait_until
 
