@@ -36,10 +36,6 @@ class Keys:
         self.estimates = prefix + "estimates"  # hash JSON list [task, bucket] -> what was observed of it
         self.dead = prefix + "dead"  # list of messages that could not be admitted
 
-    def answer(self, question: str) -> str:
-        """List of the one answer to a question."""
-        return f"{self.prefix}answer.{question}"
-
     def orders(self, node: str) -> str:
         """List of NodeOrder for one node."""
         return f"{self.prefix}orders.{node}"
