@@ -147,7 +147,9 @@ class ExplainAction(_Message):
     question: str = Field(pattern="^[0-9a-f]{32}$")
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission | ExplainAction
+ControlMessage = (
+    OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission | ExplainAction
+)
 
 
 class OpenSandbox(_Message):
