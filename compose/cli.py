@@ -14,6 +14,7 @@ from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
 from compose.commands.flower import flower
+from compose.commands.queue import queue
 from compose.commands.services import services
 from compose.commands.simulate import simulate
 from compose.commands.status import status
@@ -66,6 +67,7 @@ cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
 cli.add_command(flower)
+cli.add_command(queue)
 cli.add_command(warm)
 cli.add_command(scheduler)
 cli.add_command(services)

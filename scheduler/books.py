@@ -1,4 +1,6 @@
-"""What one leader knows: the core, the memory of actions, nodes and trajectories, and the changes to be written."""
+"""What one leader knows: the core and what it has not been told yet, the memory of actions, nodes and trajectories,
+and the changes to be written.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.admission import Admission
-from scheduler.core.events import Decision, Event
+from scheduler.core.estimates import Estimates
+from scheduler.core.events import Decision, Event, Submitted
+from scheduler.core.waiting import check
 from scheduler.entries import Entries
 from scheduler.facts import Fact, Watcher
 from scheduler.ledger import Batch, Ledger, TrajectoryRecord
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from tangram_tasks.errors import TangramError
+from tangram_tasks.wire import ExplainAction
 
 logger = logging.getLogger(__name__)
 
@@ -45,20 +50,33 @@ class Books:
     watchers: Sequence[Watcher] = ()
     paused: bool = False
     entries: Entries = field(default_factory=Entries)
+    estimates: Estimates = field(default_factory=Estimates)
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
     suspects: dict[str, frozenset[tuple[str, str, int]]] = field(default_factory=dict)  # by node: see scheduler.audit
-    decisions: list[Decision] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    questions: list[ExplainAction] = field(default_factory=list)
     batch: Batch = field(init=False)
 
     def __post_init__(self) -> None:
         self.batch = self.ledger.batch()
 
     def feed(self, event: Event) -> None:
-        """Tell the core; its decisions wait for `scheduler.decisions.act`."""
-        self.decisions += self.core.handle(event)
+        """Note an event for the core, which hears of all events of one step together and decides once.
+
+        Raises:
+            ValueError: an action's fields contradict each other.
+        """
+        if isinstance(event, Submitted):
+            check(event.action)
+        self.events.append(event)
+
+    def decide(self) -> list[Decision]:
+        """Tell the core what was noted, and return what it decides."""
+        events, self.events = self.events, []
+        return self.core.handle_all(events)
 
     def tell(self, fact: Fact) -> None:
         """Tell the watchers; none of them can stop the scheduler."""

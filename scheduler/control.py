@@ -1,4 +1,4 @@
-"""What clients tell the scheduler: trajectories open, change and close, actions are cancelled or resized."""
+"""What clients tell the scheduler: trajectories open, change and close, actions are cancelled, resized, asked after."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ async def obey_control(books: Books, payload: bytes) -> None:
         case wire.PauseAdmission(paused=paused):
             books.paused = paused
             books.batch.pause(paused)
+        case wire.ExplainAction() as question:
+            books.questions.append(question)
 
 
 def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:

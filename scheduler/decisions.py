@@ -21,6 +21,7 @@ from scheduler.core.events import (
     TrajectoryClosed,
 )
 from scheduler.entries import Entry
+from scheduler.guard import handled
 from scheduler.ledger import GrantRecord
 from scheduler.outcomes import error_of
 from scheduler.resizing import order_resize
@@ -32,16 +33,24 @@ logger = logging.getLogger(__name__)
 
 
 async def act(books: Books, start_lease: float) -> None:
-    """Carry out all decisions, also those that carrying out brings about.
+    """Let the core decide on everything that was noted, and carry that out; also what carrying out brings about.
 
     Args:
         books: the leader's.
         start_lease: seconds after which an unstarted grant is looked at.
     """
-    while books.decisions:
-        decisions, books.decisions = books.decisions, []
-        for decision in decisions:
-            await _one(books, decision, start_lease)
+    while books.events:
+        for decision in _decided(books):
+            await handled(decision, _one(books, decision, start_lease))
+
+
+def _decided(books: Books) -> list[Decision]:
+    """Let the core decide. What is no broken policy is raised: the next leader rebuilds a core that is in doubt."""
+    try:
+        return books.decide()
+    except ValueError:  # a policy that is broken in one domain; the core keeps what the others decided
+        logger.exception("the core could not decide")
+        return []
 
 
 async def _one(books: Books, decision: Decision, start_lease: float) -> None:

@@ -1,4 +1,4 @@
-"""One leader's desk: reads everything that arrived, feeds the core, writes the decisions back.
+"""One leader's desk: reads everything that arrived, lets the core decide on it once, writes the decisions back.
 
 Whatever arrives is handled item by item, and an item that cannot be handled is logged and skipped (a message is
 buried among the dead ones): no input may stop the scheduler, and none may come back to stop the next one.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable
-
-from redis.exceptions import RedisError
 
 from scheduler import facts
+from scheduler.answers import answer
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
 from scheduler.decisions import act, end_waiting
 from scheduler.entries import Entry, Timer
 from scheduler.envelope import BadMessage, id_of
+from scheduler.guard import handled
 from scheduler.intake import admit, refuse, undo_unstarted
-from scheduler.leader import LeadLost
 from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
 from scheduler.reclaim import lose_nodes
@@ -65,16 +63,17 @@ class Desk:
         """Do everything that is due. Returns whether more may be waiting already."""
         books, began = self._books, time.monotonic()
         if self._look_due or time.monotonic() - self._looked >= LOOK_EVERY:
-            await self._take("the look at the nodes", self._look())
+            await handled("the look at the nodes", self._look())
         inbox = await books.ledger.inbox(LIMIT, messages=not books.paused)
         await self._hear(inbox)
         for seq, raw in inbox.messages:
-            if not await self._take(f"message {seq}", admit(books, seq, raw)):
+            if not await handled(f"message {seq}", admit(books, seq, raw)):
                 await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", id_of(raw)))
         for entry, kind in books.entries.due(books.clock()):
-            await self._take(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
+            await handled(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()
         await act(books, self._start_lease)
+        answer(books)
         keys = books.ledger.keys
         for stream, rows in ((keys.control, inbox.control), (keys.events, inbox.events), (keys.done, inbox.done)):
             books.batch.read(stream, (entry for entry, _ in rows))
@@ -98,23 +97,11 @@ class Desk:
     async def _hear(self, inbox: Inbox) -> None:
         books = self._books
         for _, payload in inbox.control:
-            await self._take("a control message", obey_control(books, payload))
+            await handled("a control message", obey_control(books, payload))
         for _, payload in inbox.events:
-            self._look_due |= await self._take("a node's event", obey_node_event(books, payload))
+            self._look_due |= await handled("a node's event", obey_node_event(books, payload))
         for _, payload in inbox.done:
-            await self._take("the end of an action", obey_done(books, payload))
-
-    async def _take(self, what: str, work: Awaitable[object]) -> bool:
-        """Handle one item and what the core decides on it; False if that was not possible."""
-        try:
-            await work
-            await act(self._books, self._start_lease)
-        except (RedisError, OSError, LeadLost):
-            raise
-        except Exception:
-            logger.exception("%s could not be handled and is skipped", what)
-            return False
-        return True
+            await handled("the end of an action", obey_done(books, payload))
 
     def _tick(self) -> None:
         now = self._books.clock()
@@ -125,7 +112,7 @@ class Desk:
     async def _due(self, entry: Entry, kind: Timer) -> None:
         books, waiting = self._books, entry.grant is None
         if kind == "eta" and waiting:
-            books.feed(Submitted(at=books.clock(), action=entry.as_action(books.clock())))
+            books.feed(Submitted(at=books.clock(), action=entry.as_action(books.clock(), books.estimates)))
         elif kind == "expires" and waiting:
             await end_revoked(books, entry, "expired")
         elif kind == "start_lease" and entry.record is not None and self._overdue(entry.record.at):

@@ -6,6 +6,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scheduler.core.estimates import Estimates
 from scheduler.core.events import Action
 from scheduler.envelope import Envelope
 from scheduler.ledger import GrantRecord
@@ -40,7 +41,18 @@ class Entry:
     unstarted: int = 0
     refusals: int = 0
 
-    def as_action(self, now: int) -> Action:
+    @property
+    def declared(self) -> tuple[int, ...]:
+        """The durations in ms at each size, as declared."""
+        return tuple(max(1, round(seconds * 1000)) for seconds in self.envelope.header.spec.durations())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The allowed units of its key resource."""
+        demand = self.envelope.header.spec.demand
+        return demand.sizes[demand.key]
+
+    def as_action(self, now: int, estimates: Estimates) -> Action:
         """Return what the core needs to know of it; its `max_queue` counts from `now`, ms."""
         spec = self.envelope.header.spec
         key = spec.demand.key
@@ -51,8 +63,8 @@ class Entry:
             arrival=self.arrival,
             demand=dict(spec.demand.minimum),
             key=key,
-            sizes=spec.demand.sizes[key],
-            durations=tuple(max(1, round(seconds * 1000)) for seconds in spec.durations()),
+            sizes=self.sizes,
+            durations=estimates.durations(self.envelope.task, spec.bucket, self.sizes, self.declared),
             trajectory=self.envelope.header.trajectory if spec.sandbox and spec.image is None else None,
             deadline=None if waits is None else now + round(waits * 1000),
             priority=spec.priority,

@@ -58,7 +58,7 @@ def submit(books: Books, entry: Entry) -> None:
     if envelope.eta is not None and envelope.eta > now:
         books.entries.set_timer(envelope.eta, envelope.action, "eta")
     else:
-        books.feed(Submitted(at=now, action=entry.as_action(now)))
+        books.feed(Submitted(at=now, action=entry.as_action(now, books.estimates)))
 
 
 async def end_grant(books: Books, entry: Entry) -> None:

@@ -73,6 +73,7 @@ class Snapshot:
     raws: dict[str, bytes]
     trajectories: dict[str, TrajectoryRecord]
     cancelled: dict[str, float]
+    estimates: dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,10 @@ class Ledger:
         """Read all books."""
         keys = self.keys
         pipeline = self.client.pipeline(transaction=True)
-        for key in (keys.pending, keys.grants, keys.raws, keys.trajectories):
+        for key in (keys.pending, keys.grants, keys.raws, keys.trajectories, keys.estimates):
             pipeline.hgetall(key)
         pipeline.zrange(keys.cancelled, 0, -1, withscores=True)
-        pending, grants, raws, trajectories, cancelled = await pipeline.execute()
+        pending, grants, raws, trajectories, estimates, cancelled = await pipeline.execute()
         return Snapshot(
             pending={int(seq): raw for seq, raw in pending.items()},
             grants={grant.decode(): GrantRecord.model_validate_json(record) for grant, record in grants.items()},
@@ -116,6 +117,7 @@ class Ledger:
                 name.decode(): TrajectoryRecord.model_validate_json(record) for name, record in trajectories.items()
             },
             cancelled={action.decode(): expiry for action, expiry in cancelled},
+            estimates={name.decode(): row for name, row in estimates.items()},
         )
 
     async def load(self) -> None:
@@ -224,6 +226,16 @@ class Batch:
     def end_trajectory(self, name: str) -> None:
         """Forget a trajectory."""
         self._plain(["HDEL", self._keys.trajectories, name])
+
+    def estimate(self, name: str, row: str | None) -> None:
+        """Write what was learned of a kind of action, or forget it."""
+        key = self._keys.estimates
+        self._plain(["HDEL", key, name] if row is None else ["HSET", key, name, row])
+
+    def answer(self, question: str, text: str, seconds: int) -> None:
+        """Leave an answer for who asked, for so many seconds."""
+        key = self._keys.answer(question)
+        self._plain(["RPUSH", key, text], ["EXPIRE", key, str(seconds)])
 
     def order(self, node: str, order: NodeOrder) -> None:
         """Tell a node to do something."""

@@ -13,6 +13,7 @@ from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
 from scheduler.envelope import parse
 from scheduler.intake import admit
+from scheduler.learning import remember
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
 from scheduler.reclaim import reclaim
@@ -34,6 +35,7 @@ async def recover(books: Books, start_lease: float) -> None:
     books.paused = await books.ledger.paused()
     snapshot = await books.ledger.snapshot()
     books.cancelled.update({action: until for action, until in snapshot.cancelled.items() if until > time.time()})
+    remember(books.estimates, snapshot.estimates)
     for name, record in snapshot.trajectories.items():
         _restore_trajectory(books, name, record)
     orphans = [
@@ -111,6 +113,13 @@ def _restore_grant(
     books.entries.hold(entry, grant, record)
     if books.nodes.generation(record.node) != record.generation:
         return entry
-    books.feed(Restored(at=books.clock(), action=entry.as_action(books.clock()), node=record.node, units=record.units))
+    books.feed(
+        Restored(
+            at=books.clock(),
+            action=entry.as_action(books.clock(), books.estimates),
+            node=record.node,
+            units=record.units,
+        )
+    )
     books.entries.set_timer(books.clock() + round(start_lease * 1000), record.action, "start_lease")
     return None

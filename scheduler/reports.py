@@ -12,6 +12,7 @@ from scheduler.books import Books
 from scheduler.control import close_trajectory
 from scheduler.core.events import SandboxReady
 from scheduler.intake import admit, end_grant, readmit_refused
+from scheduler.learning import learn
 from scheduler.resizing import resized
 from tangram_tasks import wire
 from tangram_tasks.errors import SandboxError
@@ -56,6 +57,7 @@ async def obey_done(books: Books, payload: bytes) -> None:
     if record.outcome == "refused":
         await readmit_refused(books, entry)
         return
+    learn(books, entry, record)
     books.tell(facts.Ended(entry, record))
     await end_grant(books, entry)
     if record.outcome == "requeue":

@@ -67,7 +67,9 @@ class ActionSpec(BaseModel):
     Args:
         demand: resources at least, and allowed sizes.
         elasticity: how the duration falls with units of the key resource.
-        duration: expected duration on one unit; a prior, used by policies that compare durations.
+        duration: expected duration on one unit; a prior, which what is observed takes over from.
+        bucket: what sets the durations of some actions of this task apart (a repository, say); they are learned
+            apart, and begin with those of the task.
         timeout: limit on execution only; waiting does not count.
         max_queue: limit on waiting; None waits for ever.
         on_lost: what to do when the node dies: run it again, or fail it with NodeLost.
@@ -86,6 +88,7 @@ class ActionSpec(BaseModel):
     demand: Demand
     elasticity: Elasticity = Fixed()
     duration: float = Field(default=1.0, gt=0, le=LONGEST)
+    bucket: str = Field(default="", max_length=200)
     timeout: float = Field(default=600.0, gt=0, le=LONGEST)
     max_queue: float | None = Field(default=None, gt=0, le=LONGEST)
     on_lost: Literal["requeue", "fail"] = "requeue"

@@ -33,6 +33,7 @@ class Keys:
         self.cancelled = prefix + "cancelled"  # sorted set task id -> expiry
         self.counters = prefix + "counters"  # hash name -> how often
         self.paused = prefix + "paused"  # exists while admission is paused
+        self.estimates = prefix + "estimates"  # hash JSON list [task, bucket] -> what was observed of it
         self.dead = prefix + "dead"  # list of messages that could not be admitted
 
     def orders(self, node: str) -> str:

@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     prefix: str = "tangram:"
     state_dir: Path = Field(default_factory=_default_state_dir)
     cpu_unit: float = Field(default=1.0, gt=0, le=1)
-    policy: str = Field(default="paper", pattern=CPU_POLICY)
+    policy: str = Field(default="live", pattern=CPU_POLICY)
     gpu_policy: str = Field(default="residency", pattern=GPU_POLICY)
     depth: int = Field(default=16, ge=0)
     start_lease: float = Field(default=15.0, gt=0)

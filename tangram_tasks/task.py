@@ -58,8 +58,8 @@ class ActionTask(Task[Any, Any]):
     # -- callers
 
     def using(self, **options: Any) -> BoundAction:
-        """Return this action with per-call options: cpu, gpu, duration, timeout, max_queue, priority, qos,
-        trajectory, and any option of Celery's `apply_async`.
+        """Return this action with per-call options: cpu, gpu, duration, bucket, timeout, max_queue, priority,
+        qos, trajectory, and any option of Celery's `apply_async`.
         """
         return BoundAction(self, options)
 

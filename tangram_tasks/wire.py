@@ -139,7 +139,17 @@ class PauseAdmission(_Message):
     paused: bool
 
 
-ControlMessage = OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission
+class ExplainAction(_Message):
+    """Client to scheduler: why does this action wait? The answer goes to a list of that number."""
+
+    op: Literal["explain"] = "explain"
+    action: str
+    question: str = Field(pattern="^[0-9a-f]{32}$")
+
+
+ControlMessage = (
+    OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission | ExplainAction
+)
 
 
 class OpenSandbox(_Message):

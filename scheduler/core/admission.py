@@ -35,6 +35,7 @@ from scheduler.core.events import (
     TrajectoryOpened,
     TrajectoryRestored,
 )
+from scheduler.core.explanation import Explanation, explain
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
 from scheduler.core.rigid import EQUAL
@@ -49,8 +50,6 @@ from scheduler.core.views import (
 )
 from scheduler.core.waiting import Waiter, check
 
-ActionEvent = Submitted | Restored | Released | Resized | Cancelled | Tick
-NodeEvent = NodeJoined | NodeLost
 TrajectoryEvent = TrajectoryOpened | TrajectoryRestored | SandboxReady | TrajectoryClosed
 
 
@@ -71,7 +70,7 @@ class Admission:
 
     def __init__(
         self,
-        policy: str = "paper",
+        policy: str = "live",
         depth: int = 16,
         *,
         gpu_policy: str = "residency",
@@ -83,6 +82,7 @@ class Admission:
         self._policies = {kind: make_policy(name, depth, weights) for kind, name in chosen.items()}
         self._places = Placement(instant_resize)
         self._now = 0
+        self._decisions: list[Decision] = []
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one event and return everything that follows from it; see `handle_all`."""
@@ -96,20 +96,24 @@ class Admission:
         ones in Submitted, Restored and the opening of trajectories, change nothing.
 
         Raises:
-            ValueError: an action's fields contradict each other; nothing has changed then.
+            ValueError: an action's fields contradict each other; nothing has changed then. Or a policy is broken; what
+                was decided before that is returned with the next call.
         """
         taken = list(events)
         for event in taken:
             if isinstance(event, Submitted):
                 check(event.action)
-        decisions: list[Decision] = []
+        decisions = self._decisions
         for event in taken:
-            self._now = max(self._now, event.at)
-            current = event if event.at == self._now else replace(event, at=self._now)
+            current = event if event.at >= self._now else replace(event, at=self._now)
+            self._now = current.at
             decisions += self._take_in(current)
-        decisions += [self._too_late(waiter) for waiter in self._places.room.expired(self._now)]
-        decisions += [OpenSandbox(trajectory, node) for trajectory, node in self._places.trajectories.place()]
-        decisions += self._grant()
+        for waiter in self._places.room.expired(self._now):
+            decisions.append(self._too_late(waiter))
+        for trajectory, node in self._places.trajectories.place():
+            decisions.append(OpenSandbox(trajectory, node))
+        self._grant(decisions)
+        self._decisions = []
         return decisions
 
     def next_wake(self, now: int) -> int | None:
@@ -117,8 +121,8 @@ class Admission:
 
         That is a deadline of somebody who waits, or the refill of tokens for the head of a provider's queue.
         """
-        moments = [domain.wake() for domain in self._places.domains()]
-        earliest = min((at for at in [*moments, self._places.room.next_deadline()] if at is not None), default=None)
+        moments = (self._places.attention.next_moment(), self._places.room.next_deadline())
+        earliest = min((at for at in moments if at is not None), default=None)
         return None if earliest is None else max(now, earliest)
 
     def waiting(self) -> list[WaitingAction]:
@@ -134,6 +138,10 @@ class Admission:
         domain = self._places.gpu.nodes.get(node)
         return () if domain is None else next_services(domain)
 
+    def explain(self, action: str) -> Explanation | None:
+        """Return why an action waits; None if it does not."""
+        return explain(self._places, self._now, action)
+
     def holdings(self) -> list[Holdings]:
         """Return what each domain has and has given."""
         return [holdings(domain) for domain in self._places.domains()]
@@ -143,33 +151,27 @@ class Admission:
         self._places.validate()
 
     def _take_in(self, event: Event) -> list[Decision]:
-        if isinstance(event, ActionEvent):
-            return self._action(event)
-        if isinstance(event, TrajectoryEvent):
-            return self._trajectory(event)
-        refusals = (
-            self._places.join(event) if isinstance(event, NodeJoined) else self._places.lose(event.node, event.kept)
-        )
-        return [*refusals, *self._refuse_sandboxes()]
-
-    def _action(self, event: ActionEvent) -> list[Decision]:
         places = self._places
         match event:
             case Submitted():
                 refusal = None if places.knows(event.action.id) else places.submit(event.action)
                 return [] if refusal is None else [refusal]
-            case Restored():
-                places.restore(event)
             case Released():
                 places.release(event.action)
             case Resized():
                 places.resized(event)
             case Cancelled():
                 places.room.remove(event.action)
+            case Restored():
+                places.restore(event)
             case Tick():
                 pass
+            case NodeJoined():
+                return [*places.join(event), *self._refuse_sandboxes()]
+            case NodeLost():
+                return [*places.lose(event.node, event.kept), *self._refuse_sandboxes()]
             case _:
-                assert_never(event)
+                return self._trajectory(event)
         return []
 
     def _trajectory(self, event: TrajectoryEvent) -> list[Decision]:
@@ -212,14 +214,12 @@ class Admission:
             f" max_queue, and {where}: try again later or allow a longer max_queue",
         )
 
-    def _grant(self) -> list[Decision]:
-        decisions: list[Decision] = []
-        for domain in self._places.domains():
-            if not domain.due(self._now):
-                continue
-            for order in domain.decide(self._now, self._policies[domain.kind]):
+    def _grant(self, decisions: list[Decision]) -> None:
+        places, attention, now = self._places, self._places.attention, self._now
+        while (domain := attention.next(now)) is not None:
+            for order in domain.decide(now, self._policies[domain.kind]):
                 if isinstance(order, Grant):
-                    self._places.room.forget(order.action)
-                    self._places.grants[order.action] = domain
+                    places.room.forget(order.action)
+                    places.grants[order.action] = domain
                 decisions.append(order)
-        return decisions
+            attention.look_at(domain, domain.wake())

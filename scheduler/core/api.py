@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from scheduler.core.attention import Attention
 from scheduler.core.bucket import TokenBucket
 from scheduler.core.domain import Domain, Order
 from scheduler.core.events import Action, Quota
@@ -21,10 +22,11 @@ class ApiProvider(Domain):
         quota: what the provider allows.
         now: ms.
         load: actions in flight by node, over all providers; kept up to date here.
+        attention: is told when something happens here.
     """
 
-    def __init__(self, key: str, quota: Quota, now: int, load: Counter[str]) -> None:
-        super().__init__(key, key, {key: quota.concurrency})
+    def __init__(self, key: str, quota: Quota, now: int, load: Counter[str], attention: Attention[Domain]) -> None:
+        super().__init__(key, key, {key: quota.concurrency}, attention)
         self.quota = quota
         self._bucket = _bucket(quota, now)
         self._offering: dict[str, None] = {}
@@ -66,7 +68,7 @@ class ApiProvider(Domain):
     def withdraw(self, node: str) -> None:
         """Send no more calls to a node; those in flight go on."""
         self._offering.pop(node, None)
-        self.changed = True
+        self.touch()
 
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action calls from a node since `now` ms."""
@@ -89,10 +91,6 @@ class ApiProvider(Domain):
         """Return the node with the fewest actions in flight, of those that offer this provider."""
         return min(self._offering, key=self._load.__getitem__)
 
-    def due(self, now: int) -> bool:
-        """Whether there is something to decide or to deliver at `now` ms, or enough tokens have come back."""
-        return super().due(now) or self._stale(now)
-
     def wake(self) -> int | None:
         """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
         return self._wake if self.queue else None
@@ -108,9 +106,9 @@ class ApiProvider(Domain):
         super().validate()
         assert self.callers.keys() == self.running.keys(), f"domain {self.name}: its callers are not who runs"
 
-    def _stale(self, now: int) -> bool:
+    def _stale(self, now: int, policy: Policy) -> bool:
         """Whether something happened, or enough tokens have come back."""
-        return super()._stale(now) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
+        return super()._stale(now, policy) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
 
     def _next_refill(self, now: int) -> int | None:
         if not self.queue or self._bucket is None or not self.offered:

@@ -6,15 +6,21 @@ from collections import Counter
 from collections.abc import Iterable
 
 from scheduler.core.api import ApiProvider
-from scheduler.core.domain import API_PREFIX
+from scheduler.core.attention import Attention
+from scheduler.core.domain import API_PREFIX, Domain
 from scheduler.core.events import Action, NodeJoined
 from scheduler.core.pool import foreign
 
 
 class ApiPool:
-    """The API nodes and the providers they can call."""
+    """The API nodes and the providers they can call.
 
-    def __init__(self) -> None:
+    Args:
+        attention: is told when something happens at a provider.
+    """
+
+    def __init__(self, attention: Attention[Domain]) -> None:
+        self._attention = attention
         self.nodes: set[str] = set()
         self.providers: dict[str, ApiProvider] = {}
         self._load: Counter[str] = Counter()
@@ -29,7 +35,7 @@ class ApiPool:
         offered = {API_PREFIX + name: quota for name, quota in event.quotas.items()}
         for key, quota in offered.items():
             if key not in self.providers:
-                self.providers[key] = ApiProvider(key, quota, event.at, self._load)
+                self.providers[key] = ApiProvider(key, quota, event.at, self._load, self._attention)
             self.providers[key].offer(event.at, event.node, quota)
         for key in self.providers.keys() - offered.keys():
             self.providers[key].withdraw(event.node)

@@ -33,15 +33,13 @@ def candidates(queue: Sequence[Action], free: Mapping[str, int]) -> list[Action]
     not name has nothing free.
     """
     left = dict(free)
-    prefix: list[Action] = []
-    for action in queue:
-        if any(amount > left.get(name, 0) for name, amount in action.demand.items()):
-            break
+    for place, action in enumerate(queue):
         for name, amount in action.demand.items():
-            if amount:
-                left[name] -= amount
-        prefix.append(action)
-    return prefix
+            less = left.get(name, 0) - amount
+            if less < 0:
+                return list(queue[:place])
+            left[name] = less
+    return list(queue)
 
 
 def groups(queue: Sequence[Action], free: Mapping[str, int], depth: int) -> list[Group]:

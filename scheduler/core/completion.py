@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from scheduler.core.events import Action
 
@@ -19,8 +19,7 @@ from scheduler.core.events import Action
 OVERDUE = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """One action that holds units.
 
     Args:

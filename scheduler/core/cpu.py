@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.core.attention import Attention
 from scheduler.core.delivery import Delivery
 from scheduler.core.domain import CPU, MEMORY, Domain, Order, in_words
 from scheduler.core.events import Action
@@ -19,13 +20,16 @@ class CpuNode(Domain):
     Args:
         name: the node.
         capacity: what it announced; other resources than cpu and memory are not shared out.
+        attention: is told when something happens here.
         instant_resize: it carries out a Resize without delay.
     """
 
     kind = CPU
 
-    def __init__(self, name: str, capacity: Mapping[str, int], instant_resize: bool = False) -> None:
-        super().__init__(name, CPU, _dimensions(capacity))
+    def __init__(
+        self, name: str, capacity: Mapping[str, int], attention: Attention[Domain], instant_resize: bool = False
+    ) -> None:
+        super().__init__(name, CPU, _dimensions(capacity), attention)
         self.delivery = Delivery(instant_resize)
         self.sandboxes: dict[str, int] = {}
         self.lane = LightLane(self.capacity[CPU])
@@ -44,7 +48,7 @@ class CpuNode(Domain):
         """Let an action wait here; a light one in the lane."""
         if action.light:
             self.lane.queue.add(action)
-            self.changed = True
+            self.touch()
         else:
             super().enqueue(action)
 
@@ -65,12 +69,8 @@ class CpuNode(Domain):
 
     def decide(self, now: int, policy: Policy) -> list[Order]:
         """Start light actions while there are slots, then do what the policy says."""
-        for action in self.lane.queue.actions[: max(0, self.lane.free)]:
-            if action.demand.get(MEMORY, 0) > self.free_memory:
-                break
-            self._unqueue(action)
-            self.start(now, action, self.name, 0)
-            self.delivery.start(action.id, self.name, 0)
+        if self.lane.queue:
+            self._start_light(now)
         return super().decide(now, policy)
 
     def validate(self) -> None:
@@ -94,25 +94,28 @@ class CpuNode(Domain):
             raise ValueError(f"trajectory {trajectory} has a sandbox on node {self.name} already")
         self.sandboxes[trajectory] = memory
         self.used[MEMORY] += memory
-        self.changed = True
+        self.touch()
 
     def unreserve(self, trajectory: str) -> None:
         """Give a sandbox's memory back. Raises KeyError if the trajectory has none here."""
         self.used[MEMORY] -= self.sandboxes.pop(trajectory)
-        self.changed = True
+        self.touch()
 
     def reserved(self, name: str) -> int:
         """Return the MiB that sandboxes hold."""
         return sum(self.sandboxes.values()) if name == MEMORY else 0
 
-    def _stale(self, now: int) -> bool:
-        """Whether a decision at `now` ms could differ from the last one."""
-        return super()._stale(now) or (self.changed and len(self.lane.queue) > 0)
+    def _start_light(self, now: int) -> None:
+        for action in self.lane.queue.actions[: max(0, self.lane.free)]:
+            if action.demand.get(MEMORY, 0) > self.free_memory:
+                break
+            self._unqueue(action)
+            self.start(now, action, self.name, 0)
+            self.delivery.start(action.id, self.name, 0)
 
     def _unqueue(self, action: Action) -> None:
         if action.light:
             self.lane.queue.remove(action)
-            self.changed = True
         else:
             super()._unqueue(action)
 

@@ -72,26 +72,30 @@ class Delivery:
         Args:
             capacity: units that the node has.
         """
-        if not self._open:
-            return []
-        orders: list[Grant | Resize] = []
-        todo = [(action, node) for action, node in self._open.items() if action not in self._asked]
-        for action, node in todo:
-            if action not in self.held_back and self._decided[action] < self._actual[action]:
+        orders = self._shrinks() if len(self._open) > len(self.held_back) else []
+        for action, node in [row for row in self._open.items() if row[0] not in self._asked]:
+            units = self._decided[action]
+            more = units - self._actual.get(action, 0)
+            if action in self.held_back:
+                if more <= max(0, capacity - self._total):
+                    del self.held_back[action], self._open[action]
+                    self._hold(action, units)
+                    orders.append(Grant(action, node, units))
+            elif 0 < more <= capacity - self._total:
+                self._hold(action, units)
                 orders.append(self._order(action, node))
-        for action, node in todo:
-            more = self._decided[action] - self._actual.get(action, 0)
-            if action in self.held_back and more <= max(0, capacity - self._total):
-                del self.held_back[action], self._open[action]
-                self._hold(action, self._decided[action])
-                orders.append(Grant(action, node, self._decided[action]))
-            elif action not in self.held_back and 0 < more <= capacity - self._total:
-                self._hold(action, self._decided[action])
-                orders.append(self._order(action, node))
-        for action, _ in todo:
-            if action in self._open and action not in self._asked and self._actual.get(action) == self._decided[action]:
+            elif more == 0:
                 del self._open[action]
         return orders
+
+    def _shrinks(self) -> list[Grant | Resize]:
+        return [
+            self._order(action, node)
+            for action, node in self._open.items()
+            if action not in self._asked
+            and action not in self.held_back
+            and self._decided[action] < self._actual[action]
+        ]
 
     def validate(self, decided: Mapping[str, int]) -> None:
         """Raise AssertionError if the books differ from `decided` or are not closed."""

@@ -7,9 +7,10 @@ has, not what the deployment has.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
+from scheduler.core.attention import Attention
 from scheduler.core.completion import Running, gains
 from scheduler.core.delivery import Delivery
 from scheduler.core.events import Action, Grant, PageIn, Resize
@@ -24,10 +25,17 @@ API_PREFIX = "api:"
 Amounts = dict[str, int]
 Order = Grant | Resize | PageIn
 
+#: So many of those that wait are looked at to see who was passed over.
+NOTED = 16
+
 
 def in_words(amounts: Mapping[str, int]) -> str:
     """Return amounts as people read them, for example "cpu=4 memory=512"."""
     return " ".join(f"{name}={amount}" for name, amount in sorted(amounts.items())) or "nothing"
+
+
+def _fits(demand: Mapping[str, int], left: Mapping[str, int]) -> bool:
+    return all(amount <= max(0, left.get(name, 0)) for name, amount in demand.items())
 
 
 def rank_of(action: Action, units: int) -> int:
@@ -42,11 +50,14 @@ class Domain:
         name: the node's name, or "api:NAME".
         key: the resource whose units are shared out here.
         capacity: what there is, by resource; its names are the domain's dimensions.
+        attention: is told when something happens here.
     """
 
     kind = "api"
 
-    def __init__(self, name: str, key: str, capacity: Mapping[str, int]) -> None:
+    def __init__(self, name: str, key: str, capacity: Mapping[str, int], attention: Attention[Domain]) -> None:
+        self.place = attention.enrol(self.kind)
+        self._attention = attention
         self.name = name
         self.key = key
         self.capacity: Amounts = dict(capacity)
@@ -55,7 +66,8 @@ class Domain:
         self.delivery = Delivery()
         self.queue = FcfsQueue()
         self.queued_units = 0
-        self.changed = True
+        self.passed_over: Counter[str] = Counter()
+        self.changed = False
         self.draining = False
         self.services: frozenset[str] = frozenset()
         self._look: int | None = None
@@ -95,13 +107,13 @@ class Domain:
     def resize(self, capacity: Mapping[str, int]) -> None:
         """Take over a new capacity of the same dimensions. Who holds units keeps them."""
         self.capacity = dict(capacity)
-        self.changed = True
+        self.touch()
 
     def enqueue(self, action: Action) -> None:
         """Let an action wait here."""
         self.queue.add(action)
         self.queued_units += action.sizes[0]
-        self.changed = True
+        self.touch()
 
     def dequeue(self, action: Action) -> None:
         """Let an action wait here no more, also for units promised to it. Raises KeyError if it does not."""
@@ -109,6 +121,7 @@ class Domain:
             self.release(action.id)
         else:
             self._unqueue(action)
+            self.touch()
 
     def waiting(self) -> list[Action]:
         """Return who queues here."""
@@ -137,33 +150,33 @@ class Domain:
 
         That makes nothing possible, so nothing is decided: others of the node may not be restored yet.
         """
-        changed = self.changed and bool(self.queue or self.running)
         self.hold(now, action, node, units)
         self.delivery.settled(action.id, units)
-        self.changed = changed
 
     def release(self, action: str) -> None:
         """Give back what an action holds. Raises KeyError if it holds nothing."""
         self._charge(self.running.pop(action).units, -1)
         self.delivery.drop(action)
+        self.touch()
 
     def confirm(self, now: int, action: str, units: int) -> None:
         """Take in a node's answer to a Resize. One that could not do as asked keeps that size to its end."""
         if action in self.delivery.held_back:
             return
+        self._attention.touch(self)  # what was held back may go out now
         if not self.delivery.confirm(action, units):
             self._resize(now, action, units)
-            self.running[action] = replace(self.running[action], gains=())
+            self.running[action] = self.running[action]._replace(gains=())
+            self.touch()
+
+    def touch(self) -> None:
+        """Note that something happened here, so that a decision may differ from the last one."""
+        self.changed = True
+        self._attention.touch(self)
 
     def pick_node(self) -> str:
         """Return the node on which the next action of this domain starts."""
         return self.name
-
-    def due(self, now: int) -> bool:
-        """Whether there is something to decide or to deliver at `now` ms."""
-        if not (self.changed or self._look is not None or self.delivery.pending):
-            return False  # every domain is asked at every event, and this is the usual answer
-        return self.delivery.pending or self._stale(now)
 
     def wake(self) -> int | None:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""
@@ -179,24 +192,31 @@ class Domain:
         Raises:
             ValueError: the policy gave units that are not free or not an allowed size.
         """
-        if self._stale(now):
+        stale, self.changed = self._stale(now, policy), False
+        if stale:
             self._apply(now, policy)
-        return [*self.delivery.ready(self.capacity[self.key])]
+        return [*self.delivery.ready(self.capacity[self.key])] if self.delivery.pending else []
 
     def _apply(self, now: int, policy: Policy) -> None:
-        running, queue = self.running.values(), self.queue.actions
-        for action, units in policy.decide(now, self.balance(now), running, queue, self.warm()):
-            self._check_fits(now, action, units)
-            if action.id in self.running:
+        running, queue, left = self.running.values(), self.queue.actions, self.balance(now)
+        for action, units in policy.decide(now, left, running, queue, self.warm()):
+            hold = self.running.get(action.id)
+            self._check(action, units, hold, left)
+            if hold is not None:
                 self._resize(now, action.id, units)
                 self.delivery.resize(action.id, self.name, units)
-            else:
-                self._unqueue(action)
-                node = self.pick_node()
-                self.start(now, action, node, units)
-                self.delivery.start(action.id, node, units)
-        self.changed = False
-        self._look = policy.look(now, self.balance(now), running, queue)
+                left[self.key] += hold.units[self.key] - units
+                continue
+            self._unqueue(action)
+            node = self.pick_node()
+            self.start(now, action, node, units)
+            self.delivery.start(action.id, node, units)
+            for name, amount in self.running[action.id].units.items():
+                left[name] -= amount
+        if queue and left[self.key] > 0:
+            fitting = (action.id for action in queue[:NOTED] if _fits(action.demand, left))
+            self.passed_over.update(fitting)
+        self._look = policy.look(now, left, running, queue)
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
         """Book a fresh grant; a provider also spends tokens on it."""
@@ -219,20 +239,21 @@ class Domain:
         """Return how much of a resource is held by other things than actions."""
         return 0
 
-    def _stale(self, now: int) -> bool:
+    def _stale(self, now: int, policy: Policy) -> bool:
         """Whether a decision at `now` ms could differ from the last one."""
-        return (self.changed and bool(self.queue or self.running)) or (self._look is not None and now >= self._look)
+        if self.changed and (self.queue or (self.running and (policy.resizes or policy.prefetches))):
+            return True  # most policies have nothing to do while nobody waits
+        return self._look is not None and now >= self._look
 
     def _unqueue(self, action: Action) -> None:
         self.queue.remove(action)
         self.queued_units -= action.sizes[0]
-        self.changed = True
+        self.passed_over.pop(action.id, None)
 
     def _charge(self, charge: Mapping[str, int], sign: int) -> None:
         for name, amount in charge.items():
             if name in self.used:
                 self.used[name] += sign * amount
-        self.changed = True
 
     def _resize(self, now: int, action: str, units: int) -> None:
         hold = self.running[action]
@@ -242,17 +263,15 @@ class Domain:
             rank = rank_of(hold.action, units)
             left = hold.left_by_size(now, hold.action)[rank]
         charge = {**hold.units, self.key: units}
-        self.running[action] = replace(hold, end=now + left, units=charge, rank=rank, resized=now)
+        self.running[action] = hold._replace(end=now + left, units=charge, rank=rank, resized=now)
 
-    def _check_fits(self, now: int, action: Action, units: int) -> None:
-        free = self.free(now)
-        hold = self.running.get(action.id)
-        charge = {**action.demand, self.key: units}
-        if hold is not None:
-            charge = {self.key: units - hold.units[self.key]}
-        rigid = hold is not None and not hold.gains
-        if units not in action.sizes or rigid or any(amount > free.get(name, 0) for name, amount in charge.items()):
+    def _check(self, action: Action, units: int, hold: Running | None, left: Mapping[str, int]) -> None:
+        if hold is None:
+            fits = units <= left[self.key] and _fits(action.demand, left)
+        else:
+            fits = bool(hold.gains) and units - hold.units[self.key] <= max(0, left[self.key])
+        if units not in action.sizes or not fits:
             raise ValueError(
-                f"the policy gave action {action.id} {units} units on {self.name}, where {in_words(free)} is free,"
+                f"the policy gave action {action.id} {units} units on {self.name}, where {in_words(left)} is free,"
                 f" its sizes are {action.sizes} and it {'runs' if hold is not None else 'waits'}: this policy is broken"
             )

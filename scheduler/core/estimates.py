@@ -8,13 +8,23 @@ is learned from all sizes together, then each size from its own observations, an
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: Observations that a prior is worth.
 PRIOR = 3.0
+#: Observations that the declared shape of the curve is worth at each size: actions differ more than curves do.
+SHAPE = 16.0
+#: When a kind has so many observations, they count half from then on, so that it follows what changes.
+MEMORY = 10_000.0
+#: Kinds that are remembered; the one that was used longest ago is forgotten.
+KINDS = 4_096
 
-Document = dict[str, dict[str, dict[str, list[float]]]]
+#: A task and a bucket; the bucket "" is the task as a whole.
+Kind = tuple[str, str]
+#: One kind as JSON can carry it: units, then [observations, summed ms].
+Row = dict[str, list[float]]
 
 
 @dataclass(slots=True)
@@ -32,6 +42,9 @@ class _Sums:
     def add(self, units: int, took: float) -> None:
         self.count[units] = self.count.get(units, 0.0) + 1.0
         self.total[units] = self.total.get(units, 0.0) + took
+        if sum(self.count.values()) >= MEMORY:
+            for sums in (self.count, self.total):
+                sums.update({size: value / 2 for size, value in sums.items()})
 
     def improve(self, sizes: Sequence[int], prior: Sequence[float]) -> list[float]:
         """Return the expected ms at each size, from what was expected before anything was observed."""
@@ -44,10 +57,10 @@ class _Sums:
         weight = PRIOR * expected / seen
         scale = (weight + sum(totals)) / (weight + expected)
         means = [
-            (PRIOR * scale * before + total) / (PRIOR + count)
+            (SHAPE * scale * before + total) / (SHAPE + count)
             for count, total, before in zip(counts, totals, prior, strict=True)
         ]
-        return _never_rising(means, [PRIOR + count for count in counts])
+        return _never_rising(means, [SHAPE + count for count in counts])
 
 
 def _never_rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -66,12 +79,12 @@ def _never_rising(values: Sequence[float], weights: Sequence[float]) -> list[flo
 
 
 class Estimates:
-    """Observed durations by task and bucket. Pure: whoever owns it keeps `to_dict` somewhere."""
+    """Observed durations by kind. Pure: whoever owns it keeps the rows that changed somewhere."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, dict[str, _Sums]] = {}
+        self._kinds: OrderedDict[Kind, _Sums] = OrderedDict()
 
-    def observe(self, task: str, bucket: str, units: int, took: int) -> None:
+    def observe(self, task: str, bucket: str, units: int, took: int) -> list[Kind]:
         """Take in one action that ran to its end at one size.
 
         Args:
@@ -80,14 +93,48 @@ class Estimates:
             units: of its key resource.
             took: ms.
 
+        Returns:
+            The kinds whose `row` has changed, also by being forgotten.
+
         Raises:
             ValueError: a number is not positive.
         """
         if min(units, took) <= 0:
             raise ValueError(f"an observation of {task} needs positive numbers, not {units} units and {took} ms")
-        buckets = self._tasks.setdefault(task, {"": _Sums()})
-        for name in {"", bucket}:
-            buckets.setdefault(name, _Sums()).add(units, took)
+        changed = [(task, name) for name in dict.fromkeys((bucket, ""))]  # so a task outlives its buckets
+        for kind in changed:
+            self._kinds.setdefault(kind, _Sums()).add(units, took)
+            self._kinds.move_to_end(kind)
+        while len(self._kinds) > KINDS:
+            changed.append(self._kinds.popitem(last=False)[0])
+        return changed
+
+    def observe_resized(
+        self, task: str, bucket: str, held: Sequence[tuple[int, int]], sizes: Sequence[int], declared: Sequence[int]
+    ) -> list[Kind]:
+        """Take in one action whose size changed, as one that had the size it had longest all the time.
+
+        What it got done at each size counts by the present estimate: only their ratios matter.
+
+        Args:
+            task: its task.
+            bucket: its bucket, "" if it has none.
+            held: (units, ms), one row per size that it had.
+            sizes: allowed units, ascending.
+            declared: ms at each, by its declaration.
+
+        Returns:
+            The kinds whose `row` has changed.
+
+        Raises:
+            ValueError: it had a size that is not allowed, or a number is not positive.
+        """
+        expected = dict(zip(sizes, self.durations(task, bucket, sizes, declared), strict=True))
+        if not held or any(units not in expected or took <= 0 for units, took in held):
+            raise ValueError(f"an observation of {task} needs sizes of {list(sizes)} and times, not {list(held)}")
+        done = sum(took / expected[units] for units, took in held)
+        main = max(held, key=lambda row: row[1])[0]
+        return self.observe(task, bucket, main, max(1, round(expected[main] * done)))
 
     def durations(self, task: str, bucket: str, sizes: Sequence[int], declared: Sequence[int]) -> tuple[int, ...]:
         """Return the expected ms at each size, each >= 1 and never rising.
@@ -98,36 +145,33 @@ class Estimates:
             sizes: allowed units, ascending.
             declared: ms at each, by its declaration.
         """
-        buckets = self._tasks.get(task, {})
+        known = [self._kinds[task, name] for name in dict.fromkeys(("", bucket)) if (task, name) in self._kinds]
+        if not known:
+            return tuple(declared)
         expected = [float(duration) for duration in declared]
-        for name in dict.fromkeys(("", bucket)):
-            if name in buckets:
-                expected = buckets[name].improve(sizes, expected)
+        for sums in known:
+            expected = sums.improve(sizes, expected)
         return tuple(max(1, round(duration)) for duration in expected)
 
     def confidence(self, task: str, bucket: str) -> float:
         """Return how much of an estimate is observed and not declared, 0 to 1."""
-        sums = self._tasks.get(task, {}).get(bucket)
+        sums = self._kinds.get((task, bucket))
         count = 0.0 if sums is None else sum(sums.count.values())
         return count / (count + PRIOR)
 
-    def to_dict(self) -> Document:
-        """Return everything, in a form that JSON can carry: task, bucket, units, then [count, total ms]."""
-        return {
-            task: {
-                bucket: {str(units): [sums.count[units], sums.total[units]] for units in sums.count}
-                for bucket, sums in buckets.items()
-            }
-            for task, buckets in self._tasks.items()
-        }
+    def row(self, kind: Kind) -> Row | None:
+        """Return what is known of a kind; None if nothing is, or it was forgotten."""
+        sums = self._kinds.get(kind)
+        return None if sums is None else {str(units): [sums.count[units], sums.total[units]] for units in sums.count}
 
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Estimates:
-        """Return the estimates that `to_dict` described."""
-        made = cls()
-        for task, buckets in document.items():
-            made._tasks[task] = {
-                bucket: _Sums(*({int(units): row[place] for units, row in rows.items()} for place in range(2)))
-                for bucket, rows in buckets.items()
-            }
-        return made
+    def restore(self, kind: Kind, row: Mapping[str, Sequence[float]]) -> None:
+        """Enter what `row` once returned.
+
+        Raises:
+            ValueError: it is no such row.
+        """
+        numbers = {int(units): (float(count), float(total)) for units, (count, total) in row.items()}
+        if any(min(units, *pair) <= 0 for units, pair in numbers.items()):
+            raise ValueError(f"the estimate of {kind} has numbers that are not positive: {dict(row)}")
+        count = {units: pair[0] for units, pair in numbers.items()}
+        self._kinds[kind] = _Sums(count, {units: pair[1] for units, pair in numbers.items()})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
+from functools import cached_property
 from itertools import accumulate
 
 from scheduler.core.arrangement import Arrangement
@@ -28,13 +29,19 @@ class Objective:
         waiting_units: what a waiting action may take in the simulated queue; 0 is its smallest size.
     """
 
-    def __init__(self, now: int, group: Group, running: Iterable[Running], waiting_units: int = 0) -> None:
+    def __init__(self, now: int, group: Group, running: Collection[Running], waiting_units: int = 0) -> None:
         self.arrangement = Arrangement(group.members, group.budget)
         self._now = now
         self._group = group
         self._waiting_units = waiting_units
+        self._running = running
         self._arrivals = [0, *accumulate(member.arrival for member in group.members)]
-        self.busy = [(hold.end, hold.units[group.key]) for hold in running if hold.units.get(group.key)]
+
+    @cached_property
+    def busy(self) -> list[tuple[int, int]]:
+        """(end in ms, units) of everything that runs; most decisions on one candidate never ask."""
+        key = self._group.key
+        return [(hold.end, hold.units[key]) for hold in self._running if hold.units.get(key)]
 
     def __call__(self, kept: int) -> int | None:
         """Return the objective with the first `kept` candidates started now, or None if somebody could never start."""
@@ -62,6 +69,8 @@ def keep(objective: Callable[[int], int | None], count: int, least: int = 1) -> 
 
     Drops from the end while the objective strictly falls and stops at the first step at which it does not.
     """
+    if count <= least:
+        return count
     best, kept, step, evaluations = objective(count), count, 1, 1
     while kept > least:
         fewer = max(least, kept - step)

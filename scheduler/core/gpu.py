@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.core.attention import Attention
 from scheduler.core.domain import GPU, Domain, Order
 from scheduler.core.events import Action, PageIn
 from scheduler.core.layout import Layout
@@ -18,12 +19,13 @@ class GpuNode(Domain):
         name: the node.
         capacity: what it announced; other resources than gpu are not shared out.
         layout: of its pool; it is entered there.
+        attention: is told when something happens here.
     """
 
     kind = GPU
 
-    def __init__(self, name: str, capacity: Mapping[str, int], layout: Layout) -> None:
-        super().__init__(name, GPU, {GPU: capacity.get(GPU, 0)})
+    def __init__(self, name: str, capacity: Mapping[str, int], attention: Attention[Domain], layout: Layout) -> None:
+        super().__init__(name, GPU, {GPU: capacity.get(GPU, 0)}, attention)
         self._layout = layout
         self._warmth = layout.nodes[name] = Warmth(capacity.get(GPU, 0))
         self._spare: Mapping[str, int] = {}
@@ -44,10 +46,11 @@ class GpuNode(Domain):
 
     def decide(self, now: int, policy: Policy) -> list[Order]:
         """Do what the policy says. If it prefetches, say also which devices take a service in, for that and ahead."""
+        stale = self._stale(now, policy)
         self._spare = self._layout.spare() if policy.prefetches else {}
         self._cold.clear()  # restored grants have their devices already
         orders = super().decide(now, policy)
-        if not policy.prefetches:
+        if not (policy.prefetches and stale):
             return orders
         ahead = [] if self.queue else self._layout.hints()
         return [*self._cold, *orders, *ahead]

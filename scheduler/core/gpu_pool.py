@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
 
-from scheduler.core.domain import GPU
+from scheduler.core.attention import Attention
+from scheduler.core.domain import GPU, Domain
 from scheduler.core.events import Action, NodeJoined
 from scheduler.core.gpu import GpuNode
 from scheduler.core.layout import Layout
@@ -17,11 +18,15 @@ LOOK_AT = 64
 
 
 class GpuPool(NodePool[GpuNode]):
-    """The GPU nodes and the layout of their services."""
+    """The GPU nodes and the layout of their services.
 
-    def __init__(self) -> None:
+    Args:
+        attention: is told when something happens on one.
+    """
+
+    def __init__(self, attention: Attention[Domain]) -> None:
         self._layout = Layout()
-        super().__init__(GPU, (GPU,), partial(GpuNode, layout=self._layout))
+        super().__init__(GPU, (GPU,), partial(GpuNode, layout=self._layout), attention)
 
     def join(self, event: NodeJoined) -> None:
         """Add a node, or take over a new capacity of one that is here."""

@@ -43,6 +43,11 @@ class Rung:
         """Units it has in this decision."""
         return self.action.sizes[self.rank]
 
+    @property
+    def step(self) -> int:
+        """Units of its next step. Raises IndexError if it has its largest size."""
+        return self.action.sizes[self.rank + 1] - self.units
+
 
 class Ladder:
     """Sizes that change during one decision.
@@ -92,17 +97,31 @@ class Ladder:
         if self.free <= 0 and not self._swappable():
             return
         nexts: dict[str, list[Entry]] = {}
-        tops: dict[str, list[Entry]] = {}
         for rung in self.rungs.values():
             if rung.voluntary:
                 _enter_next(nexts, rung)
+        first = self._hand_out(nexts)
+        if first is not None:
+            self._trade(nexts, first)
+
+    def _hand_out(self, nexts: dict[str, list[Entry]]) -> Rung | None:
+        """Let actions grow while their steps fit; returns the first whose step does not."""
+        while (best := self._best(nexts)) is not None and best.step <= self.free:
+            self._move(best, 1)
+            _enter_next(nexts, best)
+        return best
+
+    def _trade(self, nexts: dict[str, list[Entry]], best: Rung | None) -> None:
+        """Move units between actions, beginning with `best`, whose next step does not fit."""
+        tops: dict[str, list[Entry]] = {}
+        for rung in self.rungs.values():
+            if rung.voluntary:
                 _enter_top(tops, rung)
         swaps, parked = SWAPS, set[str]()
-        while (best := self._best(nexts)) is not None:
-            step = best.action.sizes[best.rank + 1] - best.units
+        while best is not None:
             if best.action.id in parked:
-                continue
-            if step <= self.free:
+                pass
+            elif best.step <= self.free:
                 self._move(best, 1)
                 _enter_next(nexts, best)
                 _enter_top(tops, best)
@@ -116,6 +135,7 @@ class Ladder:
                 parked.add(best.action.id)
                 if self.free <= 0 or len(parked) > PARKED:
                     return
+            best = self._best(nexts)
 
     def _swappable(self) -> bool:
         """Whether units could move although none are free; cheap, since most decisions end here."""
@@ -139,9 +159,8 @@ class Ladder:
         if taker.action.job == giver.action.job:
             more, less = MARGIN
             return less * taker.gains[taker.rank] > more * giver.gains[giver.rank - 1]
-        step = taker.action.sizes[taker.rank + 1] - taker.units
         back = giver.units - giver.action.sizes[giver.rank - 1]
-        return self._level(taker.action.job, step) <= self._level(giver.action.job, -back)
+        return self._level(taker.action.job, taker.step) <= self._level(giver.action.job, -back)
 
     def _level(self, job: str, more: int = 0) -> float:
         return (self._levels.get(job, 0) + more) / self._weights.get(job, 1)
@@ -154,15 +173,17 @@ class Ladder:
 
     def _best(self, nexts: dict[str, list[Entry]]) -> Rung | None:
         """Take out the best next step of the job with the fewest units."""
-        jobs = nexts if len(nexts) == 1 else sorted(nexts, key=self._level)
-        found = (self._pop(nexts[job]) for job in jobs)
-        return next((rung for rung in found if rung is not None), None)
+        for job in nexts if len(nexts) == 1 else sorted(nexts, key=self._level):
+            if (rung := self._pop(nexts[job])) is not None:
+                return rung
+        return None
 
     def _cheapest(self, tops: dict[str, list[Entry]]) -> Rung | None:
         """Take out the cheapest last step of the job with the most units."""
-        jobs = tops if len(tops) == 1 else sorted(tops, key=self._level, reverse=True)
-        found = (self._pop(tops[job]) for job in jobs)
-        return next((rung for rung in found if rung is not None), None)
+        for job in tops if len(tops) == 1 else sorted(tops, key=self._level, reverse=True):
+            if (rung := self._pop(tops[job])) is not None:
+                return rung
+        return None
 
     def _pop(self, heap: list[Entry]) -> Rung | None:
         while heap:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import ClassVar
 
 from scheduler.core.completion import Running, gains
 from scheduler.core.events import Action
@@ -37,6 +38,8 @@ class LivePolicy:
         weights: share of each RL job; 1 if not named.
         spacing: ms between voluntary resizes of one action.
     """
+
+    resizes: ClassVar[bool] = True
 
     depth: int = 16
     weights: Mapping[str, int] = field(default_factory=lambda: EQUAL)

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 
 from scheduler.core.api_pool import ApiPool
+from scheduler.core.attention import Attention
 from scheduler.core.cpu import CpuNode
 from scheduler.core.domain import CPU, MEMORY, Domain
 from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
@@ -26,9 +27,10 @@ class Placement:
     """
 
     def __init__(self, instant_resize: bool = False) -> None:
-        self.cpu = NodePool(CPU, (CPU, MEMORY), partial(CpuNode, instant_resize=instant_resize))
-        self.gpu = GpuPool()
-        self.api = ApiPool()
+        self.attention: Attention[Domain] = Attention()
+        self.cpu = NodePool(CPU, (CPU, MEMORY), partial(CpuNode, instant_resize=instant_resize), self.attention)
+        self.gpu = GpuPool(self.attention)
+        self.api = ApiPool(self.attention)
         self._pools: dict[str, Pool] = {"cpu": self.cpu, "gpu": self.gpu, "api": self.api}
         self.trajectories = Trajectories(self.cpu)
         self.room = WaitingRoom()

@@ -26,6 +26,10 @@ class Policy(Protocol):
     def prefetches(self) -> bool:
         """Whether services are brought onto idle devices before anybody asks for them there."""
 
+    @property
+    def resizes(self) -> bool:
+        """Whether it decides on the sizes of what runs, also while nobody waits."""
+
     def decide(
         self,
         now: int,

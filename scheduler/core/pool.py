@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from scheduler.core.attention import Attention
 from scheduler.core.domain import API_PREFIX, CPU, GPU, Domain, in_words
 from scheduler.core.events import Action, NodeJoined
 
@@ -38,7 +39,7 @@ class Pool(Protocol):
 class MakeNode(Protocol[D_co]):
     """Builds the domain of a node that joined."""
 
-    def __call__(self, name: str, capacity: Mapping[str, int]) -> D_co:
+    def __call__(self, name: str, capacity: Mapping[str, int], attention: Attention[Domain]) -> D_co:
         """Return a node with this capacity and nobody on it."""
 
 
@@ -56,13 +57,15 @@ class NodePool(Generic[D]):
         kind: "cpu" or "gpu".
         dimensions: the resources its nodes share out.
         make: builds a node.
+        attention: is told when something happens on one.
     """
 
-    def __init__(self, kind: str, dimensions: tuple[str, ...], make: MakeNode[D]) -> None:
+    def __init__(self, kind: str, dimensions: tuple[str, ...], make: MakeNode[D], attention: Attention[Domain]) -> None:
         self.kind = kind
         self.nodes: dict[str, D] = {}
         self._dimensions = dimensions
         self._make = make
+        self._attention = attention
 
     def domains(self) -> Iterable[D]:
         """Return its nodes, in order of joining."""
@@ -73,14 +76,17 @@ class NodePool(Generic[D]):
         if event.node in self.nodes:
             self.nodes[event.node].resize(event.capacity)
         else:
-            self.nodes[event.node] = self._make(event.node, event.capacity)
+            self.nodes[event.node] = self._make(event.node, event.capacity, self._attention)
         self.nodes[event.node].services = frozenset(event.services)
         self.nodes[event.node].draining = event.draining
 
     def lose(self, node: str) -> list[str]:
         """Remove a node, if it is here. Returns the actions that held units there."""
         lost = self.nodes.pop(node, None)
-        return [] if lost is None else lost.granted()
+        if lost is None:
+            return []
+        self._attention.forget(lost)
+        return lost.granted()
 
     def domain_at(self, node: str, action: Action) -> D | None:
         """Return the node if it is present."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
@@ -36,6 +37,8 @@ class ResidencyPolicy:
         half_restore: ms.
         patience: ms.
     """
+
+    resizes: ClassVar[bool] = False
 
     aging: int = AGING
     half_restore: int = HALF_RESTORE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
@@ -21,6 +22,7 @@ class RigidPolicy:
 
     __slots__ = ()
     prefetches = False
+    resizes: ClassVar[bool] = False
 
     def look(
         self, now: int, free: Mapping[str, int], running: Collection[Running], queue: Sequence[Action]

@@ -66,11 +66,12 @@ class Trajectories:
             self._pool.nodes[trajectory.node].unreserve(name)
         return trajectory
 
-    def place(self) -> Iterator[tuple[str, str]]:
-        """Reserve memory first come, first served, on the node with most of it free. Yields (trajectory, node).
+    def place(self) -> list[tuple[str, str]]:
+        """Reserve memory first come, first served, on the node with most of it free. Returns (trajectory, node).
 
         One that is bound to a node holds up nobody but those bound to the same node.
         """
+        placed: list[tuple[str, str]] = []
         full: set[str | None] = set()
         for trajectory in list(self._unplaced.values()):
             if trajectory.home in full:
@@ -83,7 +84,8 @@ class Trajectories:
             node.reserve(trajectory.id, trajectory.memory)
             trajectory.node = node.name
             del self._unplaced[trajectory.id]
-            yield trajectory.id, node.name
+            placed.append((trajectory.id, node.name))
+        return placed
 
     def impossible(self, only: str | None = None) -> list[tuple[str, str]]:
         """Return (trajectory, why) for those whose memory no node that is present and would do could ever hold.

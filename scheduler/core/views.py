@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduler.core.completion import walk
 from scheduler.core.domain import Domain
 from scheduler.core.fcfs import order
-from scheduler.core.waiting import WaitingRoom
+from scheduler.core.waiting import Waiter
 
 #: Waiting actions that a node is told about.
 LOOK_AHEAD = 64
@@ -77,7 +77,7 @@ def predictions(domain: Domain, now: int) -> list[Prediction]:
     return known + [Prediction(action.id, None, None, None) for action in queue[len(times) :]]
 
 
-def waiting_actions(domains: Iterable[Domain], room: WaitingRoom) -> list[WaitingAction]:
+def waiting_actions(domains: Iterable[Domain], room: Iterable[Waiter]) -> list[WaitingAction]:
     """Return everybody who waits, domain by domain, then those who queue nowhere."""
     rows = [
         WaitingAction(action.id, domain.name, position)

@@ -43,7 +43,7 @@ class KeptLedger(Ledger):
         super().__init__(_NOBODY, Keys(), 1)
         self.written = Written()
         self.claimed: set[str] = set()
-        self.kept = Snapshot({}, {}, {}, {}, {})
+        self.kept = Snapshot({}, {}, {}, {}, {}, {})
         self.backlog: list[tuple[str, bytes]] = []
 
     def batch(self) -> Batch:

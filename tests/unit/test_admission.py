@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.admission import Admission
+from scheduler.core.attention import Attention
 from scheduler.core.domain import Domain
-from scheduler.core.events import Cancelled, NodeJoined, NodeLost, Reject, Released, Restored, Submitted, Tick
+from scheduler.core.events import Cancelled, Grant, NodeJoined, NodeLost, Reject, Released, Restored, Submitted, Tick
 from scheduler.core.placement import Placement
 from scheduler.core.views import Holdings, WaitingAction
 from tests.support.core import Driver, action, grants, rejects
@@ -169,10 +170,28 @@ def test_a_policy_that_gives_too_much_is_stopped() -> None:
         def decide(self, *scene: object) -> list[tuple[object, int]]:
             return [(action("a1", sizes=(1, 9)), 9)]
 
-    domain = Domain("n", "cpu", {"cpu": 4})
+    domain = Domain("n", "cpu", {"cpu": 4}, Attention())
     domain.enqueue(action("a1", sizes=(1, 9)))
     with pytest.raises(ValueError, match="the policy gave action a1 9 units on n, where cpu=4 is free"):
         domain.decide(0, Greedy())  # type: ignore[arg-type]  # a stand-in with loose types
+
+
+def test_a_policy_that_is_broken_in_one_domain_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = Admission("min")
+    for name in ("n", "m"):
+        core.handle(NodeJoined(0, name, "cpu", {"cpu": 2}))
+    decide = Domain.decide
+
+    def broken(self: Domain, *arguments: object) -> object:
+        if self.name == "m":
+            raise ValueError("this policy is broken")
+        return decide(self, *arguments)  # type: ignore[arg-type]  # passed through
+
+    monkeypatch.setattr(Domain, "decide", broken)
+    with pytest.raises(ValueError, match="this policy is broken"):
+        core.handle_all([Submitted(1, action("a1")), Submitted(1, action("a2"))])
+    monkeypatch.setattr(Domain, "decide", decide)
+    assert [row.action for row in core.handle(Released(2, "nobody")) if isinstance(row, Grant)] == ["a1"]
 
 
 def test_only_domains_in_which_something_changed_are_decided(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.events import NodeLost, Reject, Released, Restored
+from scheduler.core.events import NodeLost, Reject, Released, Restored, Tick
 from tests.support.core import Driver, action, grants, rejects
 
 
@@ -146,3 +146,16 @@ def test_a_restored_grant_may_end_or_lose_its_node_before_the_node_joins() -> No
     driver.cpu_node("m", 4)
     assert all(row.granted["cpu"] == 0 for row in driver.core.holdings())
     assert list(grants(driver.submit(action("a1"), action("a2")))) == ["a1", "a2"]
+
+
+def test_a_node_that_died_is_decided_upon_no_more() -> None:
+    driver = Driver(policy="live", instant_resize=True)
+    driver.cpu_node("n", 4)
+    driver.submit(action("a1", sizes=(1, 4), malleable=True), action("a2"))
+    driver.at = 10
+    driver.release("a2")  # a1 has just shrunk for it, so it does not grow again yet
+    driver.submit(action("a3", sizes=(4,)))
+    driver.at = 300
+    assert driver.feed(NodeLost(300, "n")) == []
+    assert driver.core.next_wake(300) is None
+    assert driver.feed(Tick(1000)) == []

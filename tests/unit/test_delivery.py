@@ -87,3 +87,18 @@ def test_an_instant_node_needs_no_answer() -> None:
     delivery.start("a2", "n", 4)
     assert delivery.ready(8) == [Resize("a1", "n", 4), Grant("a2", "n", 4)]
     assert not delivery.pending
+
+
+def test_a_grow_waits_for_the_units_that_another_gives_back() -> None:
+    delivery = Delivery()
+    delivery.settled("a", 4)
+    delivery.settled("b", 1)
+    delivery.resize("a", "n", 1)
+    delivery.resize("b", "n", 4)
+    assert delivery.ready(5) == [Resize("a", "n", 1)]
+    assert delivery.ready(5) == []
+    assert delivery.confirm("a", 1)
+    assert delivery.ready(5) == [Resize("b", "n", 4)]
+    assert delivery.confirm("b", 4)
+    assert delivery.ready(5) == []
+    assert not delivery.pending

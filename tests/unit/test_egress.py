@@ -76,7 +76,7 @@ def test_later_changes_have_later_turns() -> None:
 
 async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anything() -> None:
     leader = Leader()
-    leader.ledger.kept = Snapshot({}, {}, {}, {"t": TrajectoryRecord(order=ORDER)}, {})
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": TrajectoryRecord(order=ORDER)}, {}, {})
     wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
     leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
     await recover(leader.books, start_lease=15.0)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.estimates import Estimates
 from scheduler.entries import Entries, Entry
 from scheduler.envelope import BadMessage, parse
 from scheduler.nodes import NodeBook
@@ -75,7 +76,7 @@ def test_entries_know_an_action_once_and_find_it_by_grant(raw: str) -> None:
     entries.set_timer(50, entry.envelope.action, "eta")
     assert entries.due(49) == []
     assert entries.due(50) == [(entry, "eta")]
-    action = entry.as_action(0)
+    action = entry.as_action(0, Estimates())
     assert (action.key, action.sizes, action.deadline) == ("api:search", (1,), 2000)
 
 

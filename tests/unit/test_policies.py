@@ -9,6 +9,7 @@ from scheduler.core.events import Action
 from scheduler.core.fcfs import AGING, order
 from scheduler.core.paper import PaperPolicy
 from scheduler.core.policy import POLICIES, Policy, make_policy
+from tangram_tasks.settings import Settings
 from tests.support.core import Driver, action, grants
 
 SIZES = (1, 2, 4, 8)
@@ -127,3 +128,15 @@ def test_predictions_follow_the_queue() -> None:
     driver.submit(action("a3", durations=(10,)))
     rows = {row.action: (row.start, row.end, row.act) for row in driver.core.predictions()}
     assert rows == {"a2": (100, 150, 150), "a3": (150, 160, 160)}
+
+
+@pytest.mark.parametrize("name", ["fixed:3", *POLICIES])
+def test_every_policy_can_be_chosen_from_outside(name: str) -> None:
+    if name != "residency":
+        assert Settings(policy=name).policy == name
+    if name != "live":  # a GPU's sizes do not change
+        assert Settings(gpu_policy=name).gpu_policy == name
+
+
+def test_live_is_the_default() -> None:
+    assert Settings().policy == "live"

@@ -54,7 +54,7 @@ async def test_an_order_without_an_answer_is_sent_again(leader: Leader) -> None:
     assert leader.grant_of(2)
     resized(leader.books, answer(order))
     await leader.act()
-    assert leader.books.decisions == [], "the second answer to it says nothing new"
+    assert leader.written.take() == [], "the second answer to it says nothing new"
 
 
 async def test_a_node_that_never_answers_is_asked_a_few_times(leader: Leader) -> None:
@@ -80,7 +80,7 @@ async def test_an_answer_to_an_earlier_order_is_void(leader: Leader) -> None:
     resized(leader.books, answer(order.model_copy(update={"turn": order.turn - 1}), 4))
     assert leader.books.entries.by_grant[order.grant].record.units == 4  # type: ignore[union-attr]
     assert order.grant in leader.books.unanswered
-    assert not leader.books.decisions
+    assert not leader.books.events
 
 
 async def test_an_action_that_ended_meanwhile_is_not_asked_again(leader: Leader) -> None:
@@ -88,7 +88,7 @@ async def test_an_action_that_ended_meanwhile_is_not_asked_again(leader: Leader)
     leader.books.entries.forget(leader.books.entries.by_grant[order.grant])
     resized(leader.books, answer(order))
     assert not leader.books.unanswered
-    assert not leader.books.decisions
+    assert not leader.books.events
 
 
 async def test_nor_is_one_whose_answer_never_came(leader: Leader) -> None:

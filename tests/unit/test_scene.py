@@ -10,6 +10,7 @@ import pytest
 from monitoring.scene import BARS, QUEUE, Scene
 from scheduler.books import Books
 from scheduler.core.admission import Admission
+from scheduler.core.estimates import Estimates
 from scheduler.core.events import Grant, NodeJoined, Submitted
 from scheduler.nodes import NodeBook
 from tangram_tasks.action import declare
@@ -27,7 +28,7 @@ def books() -> Books:
 def submit(books: Books, action: str, **resources: Any) -> None:
     one = entry(action, declare(**resources))
     books.entries.add(one)
-    for decision in books.core.handle(Submitted(at=1, action=one.as_action(1))):
+    for decision in books.core.handle(Submitted(at=1, action=one.as_action(1, Estimates()))):
         assert isinstance(decision, Grant)
         grant = granted(one, decision.units, decision.node).grant
         assert one.record is not None
