@@ -49,6 +49,9 @@ class KeptLedger(Ledger):
     def batch(self) -> Batch:
         return KeptBatch(self)
 
+    async def paused(self) -> bool:
+        return False
+
     async def snapshot(self) -> Snapshot:
         return self.kept
 
