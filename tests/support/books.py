@@ -43,6 +43,7 @@ class KeptLedger(Ledger):
         super().__init__(_NOBODY, Keys(), 1)
         self.written = Written()
         self.claimed: set[str] = set()
+        self.time = 0.0
         self.kept = Snapshot({}, {}, {}, {}, {}, {})
         self.backlog: list[tuple[str, bytes]] = []
 
@@ -57,6 +58,9 @@ class KeptLedger(Ledger):
 
     async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
         return {}, 0.0
+
+    async def now(self) -> float:
+        return self.time
 
     async def control_backlog(self) -> list[tuple[str, bytes]]:
         return self.backlog

@@ -25,8 +25,11 @@ def held(leader: Leader, units: int = 2) -> HeldGrant:
     return HeldGrant(grant=grant, action=leader.books.entries.by_grant[grant].envelope.action, units=units)
 
 
-async def report(leader: Leader, *rows: HeldGrant, generation: str = GENERATION) -> None:
-    await audit(leader.books, GrantsHeld(node=NODE, generation=generation, held=rows))
+async def report(leader: Leader, *rows: HeldGrant, generation: str = GENERATION, at: float | None = None) -> None:
+    """Let the node report; by default now."""
+    leader.ledger.time += 1
+    made = leader.ledger.time if at is None else at
+    await audit(leader.books, GrantsHeld(node=NODE, generation=generation, at=made, held=rows))
     await leader.act()
     leader.books.core.validate()
 
@@ -51,6 +54,17 @@ async def test_other_units_than_the_ledger_says_are_taken_over_the_second_time(l
 async def test_a_difference_that_passes_is_none(leader: Leader) -> None:
     for units in (3, 2, 4, 2, 3):
         await report(leader, held(leader, units))
+    assert leader.written.counted == []
+
+
+async def test_reports_that_were_left_lying_count_as_one(leader: Leader) -> None:
+    """A leader that stood still reads several at once; what was claimed since they were made is in none of them."""
+    grant = leader.grant_of(1)
+    leader.ledger.claimed = {grant}
+    for at in (0.1, 0.2, 0.3):
+        await report(leader, at=at)
+    await report(leader, held(leader))
+    assert leader.grant_of(1) == grant
     assert leader.written.counted == []
 
 
