@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
 
 from scheduler.audit import audit
+from scheduler.envelope import Envelope
 from scheduler.resizing import order_resize
+from tangram_tasks.errors import TangramError
 from tangram_tasks.holding import GrantsHeld, HeldGrant
 from tangram_tasks.wire import KillAction
 from tests.support.books import GENERATION, NODE, Leader
@@ -100,6 +103,15 @@ async def test_a_claimed_grant_that_its_node_does_not_know_is_taken_back(leader:
     assert leader.grant_of(1) != grant, "it runs again"
 
 
+async def test_whose_caller_is_not_told_that_a_node_died_which_lives(leader: Leader) -> None:
+    leader.books.outcomes = cast(Any, outcomes := Unfinished())
+    while grant := leader.grant_of(1):
+        leader.ledger.claimed = {grant}
+        await report(leader)
+    (error,) = outcomes.failed
+    assert re.match(r"node n lost action .* \(unit.narrow\); it was started 3 times", error)
+
+
 async def test_one_that_nobody_has_claimed_is_left_to_its_start_lease(leader: Leader) -> None:
     grant = leader.grant_of(1)
     for _ in range(3):
@@ -115,7 +127,13 @@ async def test_an_earlier_process_of_the_node_is_not_heard(leader: Leader) -> No
 
 
 class Unfinished:
-    """Knows of no result."""
+    """Knows of no result; keeps the failures."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    async def fail(self, envelope: Envelope, error: TangramError) -> None:
+        self.failed.append(str(error))
 
     async def finished(self, action: str) -> bool:
         return False
