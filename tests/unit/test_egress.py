@@ -8,10 +8,11 @@ from scheduler.books import Books
 from scheduler.control import set_network
 from scheduler.ledger import Snapshot, TrajectoryRecord
 from scheduler.recovery import recover
-from tangram_tasks.egress import Egress, SetNetwork
+from scheduler.residency import take_over
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tangram_tasks.wire import OpenTrajectory
-from tests.support.books import Leader
+from tests.support.books import NODE, Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
@@ -82,6 +83,16 @@ async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anythi
     await recover(leader.books, start_lease=15.0)
     assert leader.books.trajectories["t"].order.network == "none"
     assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
+
+
+def test_a_node_that_comes_back_hears_again_what_its_sandboxes_may_reach() -> None:
+    """The order may have gone to its dead process, and what earlier actions left running goes on."""
+    leader = Leader()
+    egress = Egress(network="none", turn=2)
+    leader.books.trajectories["t"] = TrajectoryRecord(order=ORDER, node=NODE, egress=egress)
+    back = leader.books.nodes.alive[NODE].model_copy(update={"generation": "g2", "trajectories": ("t",)})
+    take_over(leader.books, back)
+    assert leader.written.take() == [ChangeEgress(trajectory="t", egress=egress)]
 
 
 def test_bubblewrap_says_that_it_cannot() -> None:
