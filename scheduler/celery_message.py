@@ -59,6 +59,7 @@ class Headers(BaseModel):
     stamped_headers: list[StrictStr] | None = None
     stamps: dict[str, Any] | None = None
     compression: None = None
+    headers: dict[str, Any] | None = None  # a second copy of a client's own ones: tracers put it here
 
     @model_validator(mode="after")
     def _replaces_nothing(self) -> Headers:
