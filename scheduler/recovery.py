@@ -11,8 +11,8 @@ from scheduler.books import Books
 from scheduler.control import open_trajectory, read_control, set_network
 from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
-from scheduler.envelope import parse
-from scheduler.intake import admit
+from scheduler.envelope import BadMessage, parse
+from scheduler.intake import refuse, take_in
 from scheduler.learning import remember
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
@@ -41,12 +41,12 @@ async def recover(books: Books, start_lease: float) -> None:
     orphans = [
         entry
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
-        if (entry := _restore_grant(books, snapshot, grant, record, start_lease)) is not None
+        if (entry := await _restore_grant(books, snapshot, grant, record, start_lease)) is not None
     ]
     for message, payload in await books.ledger.control_backlog():
         _obey_backlog(books, message, payload)
     for seq, raw in sorted(snapshot.pending.items()):
-        await admit(books, seq, raw)
+        await take_in(books, seq, raw)
     await reclaim(books, orphans)
     for node in books.nodes.alive.values():
         take_over(books, node)
@@ -105,11 +105,17 @@ def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> No
         books.bury(name, NodeLost(f"node {node} died, and with it the sandbox of trajectory {name}"))
 
 
-def _restore_grant(
+async def _restore_grant(
     books: Books, snapshot: Snapshot, grant: str, record: GrantRecord, start_lease: float
 ) -> Entry | None:
-    """Restore one grant; returns its entry if its node is gone."""
-    entry = Entry(record.seq, parse(snapshot.raws[grant]), record.at)
+    """Restore one grant; returns its entry if its node is gone. It ends if its message is of no use to this version."""
+    raw = snapshot.raws[grant]
+    try:
+        entry = Entry(record.seq, parse(raw), record.at)
+    except BadMessage as error:
+        await refuse(books, record.seq, raw, error)
+        books.batch.ungrant(grant, record.seq)
+        return None
     books.entries.hold(entry, grant, record)
     if books.nodes.generation(record.node) != record.generation:
         return entry

@@ -24,11 +24,12 @@ _NOBODY = cast(Any, None)
 
 @dataclass
 class Written:
-    """What was written: orders to nodes, counters, and the stream entries that need no second reading."""
+    """What was written: orders to nodes, counters, stream entries that need no second reading, grants that ended."""
 
     orders: list[NodeOrder] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
+    ungranted: list[str] = field(default_factory=list)
 
     def take(self) -> list[NodeOrder]:
         """Return the orders since the last time."""
@@ -89,6 +90,7 @@ class KeptBatch(Batch):
         self._answers += 1
 
     def ungrant(self, grant: str, seq: int, raw: str = "", *, only_unstarted: bool = False) -> None:
+        self._written.ungranted.append(grant)
         self._answers += 1
 
     async def commit(self) -> list[int]:
@@ -130,7 +132,7 @@ class Leader:
 
     async def admit(self, seq: int, task: str) -> None:
         """Take in a message: of task "wide", which can be resized from 1 to 4, or "narrow", which takes 2."""
-        await admit(self.books, seq, _messages()[task], arrival=seq)
+        await admit(self.books, seq, message(task), arrival=seq)
         await self.act()
 
     async def act(self) -> None:
@@ -140,6 +142,11 @@ class Leader:
         """Return the grant of the action of this message; empty if it holds none."""
         entries = self.books.entries.by_action.values()
         return next((entry.grant or "" for entry in entries if entry.seq == seq), "")
+
+
+def message(task: str) -> str:
+    """Return a message of one of the tasks that `Leader.admit` names."""
+    return _messages()[task]
 
 
 @cache  # Celery shares tasks between apps, and complains of a second one of the same name
