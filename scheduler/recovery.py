@@ -43,8 +43,7 @@ async def recover(books: Books, start_lease: float) -> None:
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
         if (entry := await _restore_grant(books, snapshot, grant, record, start_lease)) is not None
     ]
-    for message, payload in await books.ledger.control_backlog():
-        _obey_backlog(books, message, payload)
+    await _obey_backlog(books)
     for seq, raw in sorted(snapshot.pending.items()):
         await take_in(books, seq, raw)
     await reclaim(books, orphans)
@@ -60,18 +59,24 @@ async def recover(books: Books, start_lease: float) -> None:
     )
 
 
-def _obey_backlog(books: Books, message: str, payload: bytes) -> None:
+async def _obey_backlog(books: Books) -> None:
     """A leader died between taking actions and acting on what was said before them: openings and networks come first.
 
-    An opening may be seen twice; a change of network that comes again would undo a later one.
+    An opening may be seen twice. Of changes of a network, which may have been made already, only the last one counts:
+    to make an earlier one again would open for a moment what was closed.
     """
-    with contextlib.suppress(InvalidAction):
-        asked = read_control(payload)
-        if isinstance(asked, OpenTrajectory):
-            open_trajectory(books, asked)
-        elif isinstance(asked, SetNetwork):
-            set_network(books, asked)
-            books.batch.read(books.ledger.keys.control, [message])
+    wishes, read = dict[str, SetNetwork](), list[str]()
+    for message, payload in await books.ledger.control_backlog():
+        with contextlib.suppress(InvalidAction):
+            asked = read_control(payload)
+            if isinstance(asked, OpenTrajectory):
+                open_trajectory(books, asked)
+            elif isinstance(asked, SetNetwork):
+                wishes[asked.trajectory] = asked
+                read.append(message)
+    for wish in wishes.values():
+        set_network(books, wish)
+    books.batch.read(books.ledger.keys.control, read)
 
 
 async def _find_nodes(books: Books) -> None:

@@ -45,6 +45,7 @@ class KeptLedger(Ledger):
         self.written = Written()
         self.claimed: set[str] = set()
         self.time = 0.0
+        self.announced: dict[str, NodeRecord] = {}
         self.kept = Snapshot({}, {}, {}, {}, {}, {})
         self.backlog: list[tuple[str, bytes]] = []
 
@@ -58,7 +59,7 @@ class KeptLedger(Ledger):
         return self.kept
 
     async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
-        return {}, 0.0
+        return self.announced, 0.0
 
     async def now(self) -> float:
         return self.time

@@ -12,7 +12,7 @@ from scheduler.residency import take_over
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tangram_tasks.wire import OpenTrajectory
-from tests.support.books import NODE, Leader
+from tests.support.books import GENERATION, NODE, Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
@@ -83,6 +83,21 @@ async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anythi
     await recover(leader.books, start_lease=15.0)
     assert leader.books.trajectories["t"].order.network == "none"
     assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
+
+
+async def test_what_a_leader_had_done_already_is_not_done_twice_on_the_way_to_the_last_word() -> None:
+    leader = Leader()
+    record = TrajectoryRecord(
+        order=ORDER, node=NODE, generation=GENERATION, ready_at=1.0, egress=Egress(network="none", turn=2)
+    )
+    leader.ledger.announced = dict(leader.books.nodes.alive)
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": record}, {})
+    wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
+    leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
+    await recover(leader.books, start_lease=15.0)
+    told = [order.egress.network for order in leader.written.take() if isinstance(order, ChangeEgress)]
+    assert told == ["none"], "it must not reach the bridge for a moment"
+    assert leader.written.read == ["0-0", "1-0"]
 
 
 def test_a_node_that_comes_back_hears_again_what_its_sandboxes_may_reach() -> None:
