@@ -91,7 +91,7 @@ async def test_what_a_leader_had_done_already_is_not_done_twice_on_the_way_to_th
         order=ORDER, node=NODE, generation=GENERATION, ready_at=1.0, egress=Egress(network="none", turn=2)
     )
     leader.ledger.announced = dict(leader.books.nodes.alive)
-    leader.ledger.kept = Snapshot({}, {}, {}, {"t": record}, {})
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": record}, {}, {})
     wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
     leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
     await recover(leader.books, start_lease=15.0)
