@@ -16,6 +16,9 @@ from tests.support.books import GENERATION, NODE, Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
+from workers.cpu_book import CpuBook
+from workers.cpu_grants import CpuGrants
+from workers.upkeep import IDLE_EVERY, Upkeep
 
 
 class Wall:
@@ -49,6 +52,28 @@ def test_a_change_that_failed_is_tried_again() -> None:
     wall.refused = ""
     sandbox.change_egress(Egress(network="lab", turn=1))
     assert wall.seen == ["lab"]
+
+
+def test_upkeep_makes_a_change_that_failed_for_what_runs_without_a_new_action() -> None:
+    wall = Wall()
+    sandbox = fake_sandbox(FakeControl(), connect=wall)
+    upkeep = Upkeep("n", lambda: [sandbox], CpuGrants("n", CpuBook([0], 1, 1.0)))
+    upkeep.stop()
+    wall.refused = "none"
+    with pytest.raises(SandboxError):
+        sandbox.change_egress(Egress(network="none", turn=2))
+    look_everywhere(upkeep)
+    with pytest.raises(SandboxError):
+        sandbox.change_egress(Egress(network="bridge", turn=1))  # in a grant that was on its way
+    wall.refused = ""
+    look_everywhere(upkeep)
+    look_everywhere(upkeep)
+    assert wall.seen == ["none"]
+
+
+def look_everywhere(upkeep: Upkeep) -> None:
+    for _ in range(IDLE_EVERY):
+        upkeep.look()
 
 
 def books_with(record: TrajectoryRecord) -> Books:
