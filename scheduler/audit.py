@@ -1,6 +1,7 @@
 """The audit: what nodes say is granted there against the ledger. What differs twice in a row is put right.
 
-Twice, since between two books that change there is always something on its way: an end, an answer, a start.
+Twice, since between two books that change there is always something on its way: an end, an answer, a start. The second
+report must have been made after the first was looked at: a leader that stood still finds several, all of them old.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
-from scheduler.books import Books
+from scheduler.books import Books, Suspicion
 from scheduler.reclaim import reclaim
 from scheduler.resizing import take_word
 from tangram_tasks import wire
@@ -30,10 +31,15 @@ async def audit(books: Books, report: GrantsHeld) -> None:
     node = report.node
     if books.nodes.generation(node) != report.generation:
         return
+    last = books.suspicions.get(node)
+    if last is not None and report.at <= last.since:
+        return
     told = {row.grant: row for row in report.held}
     found = frozenset(_told_wrong(books, node, told)) | await _untold(books, node, told)
-    wrong = found & books.suspects.get(node, frozenset())
-    books.suspects[node] = found - wrong
+    wrong = found & last.found if last is not None else frozenset[Mismatch]()
+    books.suspicions.pop(node, None)
+    if rest := found - wrong:
+        books.suspicions[node] = Suspicion(await books.ledger.now(), rest)
     for kind, grant, units in sorted(wrong):
         logger.error(
             "audit of node %s against the ledger: grant %s: %s (the node tells %d units)", node, grant, kind, units

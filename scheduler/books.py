@@ -38,6 +38,17 @@ class Unanswered:
     tries: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """How a node's last report differed from the ledger (see scheduler.audit), and when that was seen.
+
+    `since` is by the Redis server's clock, s.
+    """
+
+    since: float
+    found: frozenset[tuple[str, str, int]]
+
+
 @dataclass(slots=True)
 class Books:
     """The leader's working set of one step; `clock` gives ms. While it is `paused`, no new message is taken in."""
@@ -55,7 +66,7 @@ class Books:
     cancelled: dict[str, float] = field(default_factory=dict)
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
-    suspects: dict[str, frozenset[tuple[str, str, int]]] = field(default_factory=dict)  # by node: see scheduler.audit
+    suspicions: dict[str, Suspicion] = field(default_factory=dict)  # by node
     events: list[Event] = field(default_factory=list)
     questions: list[ExplainAction] = field(default_factory=list)
     batch: Batch = field(init=False)

@@ -14,6 +14,7 @@ from celery.app.task import Context
 from kombu.transport.virtual.base import Base64
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from tangram_tasks.action import Name
 from tangram_tasks.keys import ADMISSION_QUEUE
 
 
@@ -30,7 +31,6 @@ def _is_moment(moment: str) -> str:
 Count = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Moment = Annotated[StrictStr, AfterValidator(_is_moment)]
 Seconds = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
-Text = Annotated[StrictStr, Field(min_length=1, max_length=1024)]
 
 
 class Headers(BaseModel):
@@ -38,8 +38,8 @@ class Headers(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    id: Text
-    task: Text
+    id: Name
+    task: Name
     retries: Count | None = 0
     replaced_task_nesting: Count | None = 0
     timelimit: tuple[Seconds | None, Seconds | None] | None = None
@@ -59,6 +59,7 @@ class Headers(BaseModel):
     stamped_headers: list[StrictStr] | None = None
     stamps: dict[str, Any] | None = None
     compression: None = None
+    headers: dict[str, Any] | None = None  # a second copy of a client's own ones: tracers put it here
 
     @model_validator(mode="after")
     def _replaces_nothing(self) -> Headers:
@@ -88,7 +89,7 @@ class Signature(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    task: Text
+    task: Name
     args: list[Any] | None = None
     kwargs: dict[str, Any] | None = None
     options: dict[str, Any] | None = None

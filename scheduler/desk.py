@@ -16,9 +16,8 @@ from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Submitted, Tick
 from scheduler.decisions import act, end_waiting
 from scheduler.entries import Entry, Timer
-from scheduler.envelope import BadMessage, id_of
 from scheduler.guard import handled
-from scheduler.intake import admit, refuse, undo_unstarted
+from scheduler.intake import take_in, undo_unstarted
 from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
 from scheduler.reclaim import lose_nodes
@@ -67,8 +66,7 @@ class Desk:
         inbox = await books.ledger.inbox(LIMIT, messages=not books.paused)
         await self._hear(inbox)
         for seq, raw in inbox.messages:
-            if not await handled(f"message {seq}", admit(books, seq, raw)):
-                await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", id_of(raw)))
+            await take_in(books, seq, raw)
         for entry, kind in books.entries.due(books.clock()):
             await handled(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()

@@ -8,13 +8,25 @@ from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import Released, Submitted
 from scheduler.entries import Entry
-from scheduler.envelope import BadMessage, Envelope, parse
+from scheduler.envelope import BadMessage, Envelope, id_of, parse
+from scheduler.guard import handled
 from tangram_tasks.errors import InvalidAction, NoCapacity
 
 logger = logging.getLogger(__name__)
 
 #: Half the pause before an action that its node refused is granted again for the first time, s.
 REFUSAL_PAUSE = 0.05
+
+
+async def take_in(books: Books, seq: int, raw: bytes | str) -> None:
+    """Admit a message, or refuse it if that is not possible, lest it stop one leader after the other."""
+    if await handled(f"message {seq}", admit(books, seq, raw)):
+        return
+    action = id_of(raw)
+    entry = books.entries.by_action.get(action or "")
+    if entry is not None and entry.seq == seq:
+        books.entries.forget(entry)
+    await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", action))
 
 
 async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None = None) -> None:

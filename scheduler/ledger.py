@@ -155,6 +155,11 @@ class Ledger:
                 logger.warning("the announcement of node %s is ignored: %s", name, error)
         return records, seconds + microseconds / 1e6
 
+    async def now(self) -> float:
+        """Return the Redis server's clock, s."""
+        seconds, microseconds = await self.client.time()
+        return float(seconds + microseconds / 1e6)
+
     async def control_backlog(self) -> list[tuple[str, bytes]]:
         """Return the control messages that no leader has acted upon yet, with their ids."""
         rows: Any = await self.client.xrange(self.keys.control)

@@ -55,7 +55,7 @@ def _lose(books: Books, record: NodeRecord, announced: NodeRecord | None) -> Non
 
 
 async def reclaim(books: Books, held: list[Entry]) -> None:
-    """Take back grants whose node is gone, and run again or fail each action.
+    """Take back grants whose node is gone or does not know them, and run again or fail each action.
 
     An action that had not started runs again, unless its sandbox is lost. One that had runs again if it may
     (`on_lost`, `max_attempts`), but never in a sandbox: what it did there stays, or went with it. One whose result is
@@ -100,4 +100,6 @@ def _epitaph(books: Books, entry: Entry, attempts: int) -> str:
         why = "what it did in its sandbox stays, so it does not run again"
     else:
         why = "its sandbox is gone"
-    return f"node {node} died under action {entry.envelope.action} ({entry.envelope.task}); {why}"
+    lives = entry.record is not None and books.nodes.generation(node) == entry.record.generation
+    verb = "lost" if lives else "died under"
+    return f"node {node} {verb} action {entry.envelope.action} ({entry.envelope.task}); {why}"

@@ -11,8 +11,8 @@ from scheduler.books import Books
 from scheduler.control import open_trajectory, read_control, set_network
 from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
-from scheduler.envelope import parse
-from scheduler.intake import admit
+from scheduler.envelope import BadMessage, parse
+from scheduler.intake import refuse, take_in
 from scheduler.learning import remember
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
@@ -41,12 +41,11 @@ async def recover(books: Books, start_lease: float) -> None:
     orphans = [
         entry
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
-        if (entry := _restore_grant(books, snapshot, grant, record, start_lease)) is not None
+        if (entry := await _restore_grant(books, snapshot, grant, record, start_lease)) is not None
     ]
-    for message, payload in await books.ledger.control_backlog():
-        _obey_backlog(books, message, payload)
+    await _obey_backlog(books)
     for seq, raw in sorted(snapshot.pending.items()):
-        await admit(books, seq, raw)
+        await take_in(books, seq, raw)
     await reclaim(books, orphans)
     for node in books.nodes.alive.values():
         take_over(books, node)
@@ -60,18 +59,24 @@ async def recover(books: Books, start_lease: float) -> None:
     )
 
 
-def _obey_backlog(books: Books, message: str, payload: bytes) -> None:
+async def _obey_backlog(books: Books) -> None:
     """A leader died between taking actions and acting on what was said before them: openings and networks come first.
 
-    An opening may be seen twice; a change of network that comes again would undo a later one.
+    An opening may be seen twice. Of changes of a network, which may have been made already, only the last one counts:
+    to make an earlier one again would open for a moment what was closed.
     """
-    with contextlib.suppress(InvalidAction):
-        asked = read_control(payload)
-        if isinstance(asked, OpenTrajectory):
-            open_trajectory(books, asked)
-        elif isinstance(asked, SetNetwork):
-            set_network(books, asked)
-            books.batch.read(books.ledger.keys.control, [message])
+    wishes, read = dict[str, SetNetwork](), list[str]()
+    for message, payload in await books.ledger.control_backlog():
+        with contextlib.suppress(InvalidAction):
+            asked = read_control(payload)
+            if isinstance(asked, OpenTrajectory):
+                open_trajectory(books, asked)
+            elif isinstance(asked, SetNetwork):
+                wishes[asked.trajectory] = asked
+                read.append(message)
+    for wish in wishes.values():
+        set_network(books, wish)
+    books.batch.read(books.ledger.keys.control, read)
 
 
 async def _find_nodes(books: Books) -> None:
@@ -105,11 +110,17 @@ def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> No
         books.bury(name, NodeLost(f"node {node} died, and with it the sandbox of trajectory {name}"))
 
 
-def _restore_grant(
+async def _restore_grant(
     books: Books, snapshot: Snapshot, grant: str, record: GrantRecord, start_lease: float
 ) -> Entry | None:
-    """Restore one grant; returns its entry if its node is gone."""
-    entry = Entry(record.seq, parse(snapshot.raws[grant]), record.at)
+    """Restore one grant; returns its entry if its node is gone. It ends if its message is of no use to this version."""
+    raw = snapshot.raws[grant]
+    try:
+        entry = Entry(record.seq, parse(raw), record.at)
+    except BadMessage as error:
+        await refuse(books, record.seq, raw, error)
+        books.batch.ungrant(grant, record.seq)
+        return None
     books.entries.hold(entry, grant, record)
     if books.nodes.generation(record.node) != record.generation:
         return entry

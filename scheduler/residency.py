@@ -9,6 +9,7 @@ from scheduler.books import Books
 from scheduler.core.events import SandboxReady, TrajectoryOpened
 from scheduler.ledger import TrajectoryRecord
 from tangram_tasks import wire
+from tangram_tasks.egress import ChangeEgress
 from tangram_tasks.errors import SandboxError
 
 logger = logging.getLogger(__name__)
@@ -54,4 +55,6 @@ def take_over(books: Books, node: wire.NodeRecord) -> None:
         )
         books.trajectories[name] = record
         books.batch.trajectory(name, record)
+        if record.egress is not None:  # an order to change it may have gone to the earlier process
+            books.batch.order(node.node, ChangeEgress(trajectory=name, egress=record.egress))
         books.feed(SandboxReady(at=books.clock(), trajectory=name))

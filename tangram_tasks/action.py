@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, field_validator, model_validator
 
 from tangram_tasks.elasticity import Elasticity, Fixed
 from tangram_tasks.errors import InvalidAction
@@ -17,6 +17,8 @@ Qos = Literal["ls", "be"]
 LONGEST = 1e9
 #: No action needs more of a resource than this, in its units.
 LARGEST = 2**31
+#: What Celery makes keys of: an action's id, its task's name.
+Name = Annotated[StrictStr, Field(min_length=1, max_length=1024)]
 #: What an action may be given as a size: one number, or the allowed ones.
 Sizes = int | Iterable[int]
 

@@ -20,9 +20,17 @@ class HeldGrant(_Report):
 
 
 class GrantsHeld(_Report):
-    """Node to scheduler, now and then: everything that is granted here, to be compared with the ledger."""
+    """Node to scheduler, now and then: everything that is granted here, to be compared with the ledger.
+
+    Args:
+        node: the node.
+        generation: its process.
+        at: when it looked, by the Redis server's clock, s.
+        held: what it found.
+    """
 
     event: Literal["held"] = "held"
     node: str
     generation: str
+    at: float
     held: tuple[HeldGrant, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal
 
 from kombu import Connection, Producer
 from kombu.utils.json import dumps
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from tangram_tasks.action import ActionSpec, Sizes
+from tangram_tasks.action import ActionSpec, Name, Sizes
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader
@@ -24,6 +24,14 @@ CALL_OPTIONS = ("cpu", "gpu", "duration", "bucket", "timeout", "max_queue", "pri
 _ROUTING = ("exchange", "routing_key", "delivery_info", "queue")
 
 
+class _Carriage(BaseModel):
+    """Celery's options that make a message which the scheduler must refuse, and may not even be able to answer."""
+
+    task_id: Name | None = None
+    serializer: Literal["json"] | None = None
+    compression: None = None
+
+
 def admission_options(name: str, header: ActionHeader, options: dict[str, Any]) -> dict[str, Any]:
     """Return Celery's publish options with our header in and everything that would bypass admission out.
 
@@ -33,7 +41,7 @@ def admission_options(name: str, header: ActionHeader, options: dict[str, Any]) 
         options: what the caller gave, ours and Celery's mixed. A copied header (retry) keeps its trajectory.
 
     Raises:
-        InvalidAction: a per-call option is wrong, or a sandbox action has no trajectory.
+        InvalidAction: a per-call option or one of Celery's is wrong, or a sandbox action has no trajectory.
     """
     rest = dict(options)
     ours = {key: rest.pop(key) for key in CALL_OPTIONS if key in rest}
@@ -45,8 +53,12 @@ def admission_options(name: str, header: ActionHeader, options: dict[str, Any]) 
         # A retry copies the headers of the first try, and with them its per-call options.
         spec = ActionSpec.model_validate(copied["spec"]) if copied else header.spec
         spec = spec.override(**_changes(spec, ours))
-    except (InvalidAction, ValidationError) as error:
+        _Carriage.model_validate(rest)
+    except InvalidAction as error:
         raise InvalidAction(f"{name}: {error}") from None
+    except ValidationError as error:
+        rows = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors())
+        raise InvalidAction(f"{name}: {rows}") from None
     if spec.sandbox and spec.image is None and trajectory is None:
         raise InvalidAction(f"{name} runs in a sandbox: call it inside `with app.trajectory(...)` or pass trajectory=")
     header = header.model_copy(update={"spec": spec, "trajectory": trajectory})

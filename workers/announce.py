@@ -167,7 +167,9 @@ class Announcer:
     def _report_held(self) -> None:
         if time.monotonic() >= self._next_audit:
             self._next_audit = time.monotonic() + AUDIT_EVERY
-            self._tell(GrantsHeld(node=self._node.name, generation=self._generation, held=self._runtime.held()))
+            at = self._server_time()
+            held = self._runtime.held()
+            self._tell(GrantsHeld(node=self._node.name, generation=self._generation, at=at, held=held))
 
     def _leave_when_drained(self) -> None:
         """Ask for an orderly end when nothing is bound to the node any more and the scheduler has had time to know."""

@@ -126,7 +126,7 @@ class CpuWorker:
         try:
             self._node.change_egress(order.trajectory, order.egress)
         except SandboxError as error:  # no action runs until it is done
-            logger.warning("trajectory %s stays without network %s: %s", order.trajectory, order.egress.network, error)
+            logger.warning("trajectory %s is not in network %s yet: %s", order.trajectory, order.egress.network, error)
 
     def _keep_warm(self, order: KeepWarm) -> None:
         try:

@@ -95,6 +95,7 @@ class LiveSandbox:
         self._qos: Qos = "ls"
         self._removed = False
         self._turn = 0
+        self._owed: Egress | None = None  # a change that could not be made yet
         self._turn_lock = threading.Lock()  # a network takes 100 ms to change; sizes must not wait for it
 
     def assign(self, trajectory: str, env: Mapping[str, str], client: SandboxClient) -> None:
@@ -146,12 +147,19 @@ class LiveSandbox:
         """Let it have this network, unless a later change came first. Returns at once if it has it already.
 
         Raises:
-            SandboxError: that cannot be done; it is tried again at the next call.
+            SandboxError: that cannot be done; it is tried again at the next call, and by `settle_egress`.
         """
         with self._turn_lock:
-            if egress.turn > self._turn:
-                self._connect(egress.network)
-                self._turn = egress.turn
+            owed = max(egress, self._owed or egress, key=lambda one: one.turn)
+            if owed.turn > self._turn:
+                self._owed = owed
+                self._connect(owed.network)
+                self._turn, self._owed = owed.turn, None
+
+    def settle_egress(self) -> None:
+        """Make a change that failed: what runs here already must not wait for a next action. Raises SandboxError."""
+        if (owed := self._owed) is not None and not self._removed:
+            self.change_egress(owed)
 
     def pause(self, after: float) -> bool:
         """Give page cache back if no action has run for `after` s. Once per idle time; returns whether it did."""

@@ -131,7 +131,8 @@ class Runtime:
             self._killed[grant] = None
             while len(self._killed) > _KILLS_KEPT:
                 self._killed.popitem(last=False)
-        self._node.cancel(action)
+        if grant in self._open:  # else it ended, and the action may run here again; or it is checked before its body
+            self._node.cancel(action)
 
     def _fence(self, grant: GrantHeader) -> None:
         """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""

@@ -35,25 +35,29 @@ class Unread:
 
     def _unknown(self, message: Any, **_: Any) -> None:
         """No task of this name: Celery has stored NotRegistered."""
-        self._end(message)
+        found = _grant(message)
+        if found is not None:
+            self._runtime.end(*found, requeue=False)
 
     def _rejected(self, message: Any, exc: BaseException | None, **_: Any) -> None:
-        """Celery could make no request of it and has told nobody."""
-        action = self._end(message)
-        if action is None:
+        """Celery could make no request of it and has told nobody. Its caller first: else it could be in no book."""
+        found = _grant(message)
+        if found is None:
             return
+        grant, action = found
         backend: Any = self._app.backend
         try:
             backend.mark_as_failure(action, InvalidAction(f"action {action}: its worker could not read it: {exc}"))
-        except Exception:  # whatever a backend raises: the consumer loop must go on
+        except Exception:  # whatever a backend raises: the consumer loop must go on, and the start lease comes
             logger.exception("nobody heard that action %s could not be read", action)
-
-    def _end(self, message: Any) -> str | None:
-        """End the grant; returns the action, or None if the message has none."""
-        headers = message.headers if isinstance(message.headers, dict) else {}
-        try:
-            grant, action = GrantHeader.model_validate(headers.get(GRANT_HEADER)), str(headers["id"])
-        except (ValidationError, KeyError):
-            return None
+            return
         self._runtime.end(grant, action, requeue=False)
-        return action
+
+
+def _grant(message: Any) -> tuple[GrantHeader, str] | None:
+    """Return a message's grant and action, or None if it has none."""
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    try:
+        return GrantHeader.model_validate(headers.get(GRANT_HEADER)), str(headers["id"])
+    except (ValidationError, KeyError):
+        return None

@@ -1,11 +1,13 @@
-"""Looks after a CPU node from time to time: sizes that somebody else changed, and books that are off."""
+"""Looks after a CPU node now and then: sizes that somebody else changed, networks still owed, books that are off."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
 
+from tangram_tasks.errors import SandboxError
 from workers.cpu_grants import CpuGrants
 from workers.live_sandbox import LiveSandbox
 
@@ -48,6 +50,9 @@ class Upkeep:
                     drifted,
                     sandbox.trajectory,
                 )
+            if everywhere:
+                with contextlib.suppress(SandboxError):  # it was said when it failed first
+                    sandbox.settle_egress()
         if self._looks % AUDIT_EVERY == 0:
             self._grants.audit()
 

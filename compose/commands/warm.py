@@ -13,11 +13,14 @@ import click
 def warm(node: str, image: str, count: int, memory: str) -> None:
     """Let NODE keep COUNT sandboxes of IMAGE ready, from now until it is started again.
 
-    It offers so much less memory to trajectories.
+    It offers so much less memory to trajectories. If it has not that much it refuses, and its log says so.
     """
     from compose.commands.orders import order_node
     from tangram_tasks.resources import memory_mib
     from tangram_tasks.wire import KeepWarm
+    from workers.sandbox_policy import check_target
 
-    order_node(node, KeepWarm(image=image, memory=memory_mib(memory), count=count))
+    mib = memory_mib(memory)
+    check_target(image, mib, count)
+    order_node(node, KeepWarm(image=image, memory=mib, count=count), kind="cpu")
     click.echo(f"{node} is told to keep {count} sandboxes of {image} ready")

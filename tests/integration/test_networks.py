@@ -74,9 +74,13 @@ def reply(address: str) -> Any:
     return answer["stdout"] if answer["exit_code"] == 0 else answer["stderr"].splitlines()[-1]
 
 
+def networks_of(engine: docker.DockerClient, trajectory: str) -> dict[str, Any]:
+    found = engine.containers.list(filters={"label": f"tangram.trajectory={trajectory}"})
+    return dict(found[0].attrs["NetworkSettings"]["Networks"]) if found else {}
+
+
 def address_of(engine: docker.DockerClient, trajectory: str, network: str) -> str:
-    (container,) = engine.containers.list(filters={"label": f"tangram.trajectory={trajectory}"})
-    return str(container.attrs["NetworkSettings"]["Networks"][network]["IPAddress"])
+    return str(networks_of(engine, trajectory)[network]["IPAddress"])
 
 
 @pytest.fixture(params=["bridge", "named"])
@@ -136,3 +140,19 @@ def test_what_runs_meanwhile_loses_the_network_too(app: TangramApp, named: str) 
         running = bash.delay("while ls /sys/class/net | grep -q eth; do sleep 0.05; done")
         trajectory.set_network("none")
         assert running.get(timeout=WAIT)["exit_code"] == 0
+
+
+def test_a_change_that_failed_is_made_for_what_runs_already(
+    app: TangramApp, stack: Stack, engine: docker.DockerClient
+) -> None:
+    with app.trajectory(memory="64MiB") as trajectory:
+        assert interfaces() == ALONE
+        running = bash.delay("until ls /sys/class/net | grep -q eth; do sleep 0.05; done")
+        trajectory.set_network(f"late-{stack.owner}")
+        wait_until(lambda: not networks_of(engine, trajectory.id), "it has left none, and found no other")
+        network = engine.networks.create(f"late-{stack.owner}", internal=True)
+        try:
+            assert running.get(timeout=WAIT)["exit_code"] == 0
+        finally:
+            trajectory.set_network("none")
+            wait_until(lambda: removed(network), "the sandbox has left the network")

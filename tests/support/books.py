@@ -24,11 +24,12 @@ _NOBODY = cast(Any, None)
 
 @dataclass
 class Written:
-    """What was written: orders to nodes, counters, and the stream entries that need no second reading."""
+    """What was written: orders to nodes, counters, stream entries that need no second reading, grants that ended."""
 
     orders: list[NodeOrder] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
+    ungranted: list[str] = field(default_factory=list)
 
     def take(self) -> list[NodeOrder]:
         """Return the orders since the last time."""
@@ -43,6 +44,8 @@ class KeptLedger(Ledger):
         super().__init__(_NOBODY, Keys(), 1)
         self.written = Written()
         self.claimed: set[str] = set()
+        self.time = 0.0
+        self.announced: dict[str, NodeRecord] = {}
         self.kept = Snapshot({}, {}, {}, {}, {}, {})
         self.backlog: list[tuple[str, bytes]] = []
 
@@ -56,7 +59,10 @@ class KeptLedger(Ledger):
         return self.kept
 
     async def nodes(self) -> tuple[dict[str, NodeRecord], float]:
-        return {}, 0.0
+        return self.announced, 0.0
+
+    async def now(self) -> float:
+        return self.time
 
     async def control_backlog(self) -> list[tuple[str, bytes]]:
         return self.backlog
@@ -85,6 +91,7 @@ class KeptBatch(Batch):
         self._answers += 1
 
     def ungrant(self, grant: str, seq: int, raw: str = "", *, only_unstarted: bool = False) -> None:
+        self._written.ungranted.append(grant)
         self._answers += 1
 
     async def commit(self) -> list[int]:
@@ -126,7 +133,7 @@ class Leader:
 
     async def admit(self, seq: int, task: str) -> None:
         """Take in a message: of task "wide", which can be resized from 1 to 4, or "narrow", which takes 2."""
-        await admit(self.books, seq, _messages()[task], arrival=seq)
+        await admit(self.books, seq, message(task), arrival=seq)
         await self.act()
 
     async def act(self) -> None:
@@ -136,6 +143,11 @@ class Leader:
         """Return the grant of the action of this message; empty if it holds none."""
         entries = self.books.entries.by_action.values()
         return next((entry.grant or "" for entry in entries if entry.seq == seq), "")
+
+
+def message(task: str) -> str:
+    """Return a message of one of the tasks that `Leader.admit` names."""
+    return _messages()[task]
 
 
 @cache  # Celery shares tasks between apps, and complains of a second one of the same name

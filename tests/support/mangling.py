@@ -9,7 +9,7 @@ from typing import Any
 #: Values put where another one stood.
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 2**63, 1e308, "", "x", "\x00", "ü" * 50, "9" * 5000, "NaN", [], [[]], {}, {"a": {}},
-    [None, None], "2020-01-01T00:00:00", "not a date", "base64", "application/x-python-serialize",
+    [None, None], "\ud800", "2020-01-01T00:00:00", "not a date", "base64", "application/x-python-serialize",
 )  # fmt: skip
 
 

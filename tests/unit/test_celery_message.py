@@ -55,6 +55,7 @@ def body(*parts: Any) -> str:
         ("ignore_result", "yes"),
         ("stamps", []),
         ("compression", "application/x-gzip"),
+        ("headers", ["odd"]),
         ("callbacks", []),  # belongs into the body; here it would replace the body's
         ("update", None),  # a method of Celery's request
         ("tangram", None),
@@ -105,6 +106,18 @@ def test_worker_gets_properties_of_the_schedulers_making(content: dict[str, Any]
         "priority": 0,
         "delivery_tag": "g1",
     }
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"odd": 1, "headers": {"odd": 1}}, {"headers": None}, {"expires": "9999-12-31T23:59:59"}],
+    ids=["twice, as tracers do", "none", "late"],
+)
+def test_headers_that_celery_and_its_extensions_send_pass(content: dict[str, Any], headers: dict[str, Any]) -> None:
+    content["headers"] |= headers
+    grant = GrantHeader(id="g1", node="n", units=1, attempt=1, granted_at=0.0)
+    copy = json.loads(parse(json.dumps(content)).granted(grant))
+    assert {name: copy["headers"][name] for name in headers} == headers
 
 
 def test_what_clients_publish_passes(content: dict[str, Any]) -> None:

@@ -8,13 +8,17 @@ from scheduler.books import Books
 from scheduler.control import set_network
 from scheduler.ledger import Snapshot, TrajectoryRecord
 from scheduler.recovery import recover
-from tangram_tasks.egress import Egress, SetNetwork
+from scheduler.residency import take_over
+from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tangram_tasks.wire import OpenTrajectory
-from tests.support.books import Leader
+from tests.support.books import GENERATION, NODE, Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory
 from workers.bubblewrap_sandbox import connect
+from workers.cpu_book import CpuBook
+from workers.cpu_grants import CpuGrants
+from workers.upkeep import IDLE_EVERY, Upkeep
 
 
 class Wall:
@@ -50,6 +54,28 @@ def test_a_change_that_failed_is_tried_again() -> None:
     assert wall.seen == ["lab"]
 
 
+def test_upkeep_makes_a_change_that_failed_for_what_runs_without_a_new_action() -> None:
+    wall = Wall()
+    sandbox = fake_sandbox(FakeControl(), connect=wall)
+    upkeep = Upkeep("n", lambda: [sandbox], CpuGrants("n", CpuBook([0], 1, 1.0)))
+    upkeep.stop()
+    wall.refused = "none"
+    with pytest.raises(SandboxError):
+        sandbox.change_egress(Egress(network="none", turn=2))
+    look_everywhere(upkeep)
+    with pytest.raises(SandboxError):
+        sandbox.change_egress(Egress(network="bridge", turn=1))  # in a grant that was on its way
+    wall.refused = ""
+    look_everywhere(upkeep)
+    look_everywhere(upkeep)
+    assert wall.seen == ["none"]
+
+
+def look_everywhere(upkeep: Upkeep) -> None:
+    for _ in range(IDLE_EVERY):
+        upkeep.look()
+
+
 def books_with(record: TrajectoryRecord) -> Books:
     books = Leader().books
     books.trajectories["t"] = record
@@ -82,6 +108,31 @@ async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anythi
     await recover(leader.books, start_lease=15.0)
     assert leader.books.trajectories["t"].order.network == "none"
     assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
+
+
+async def test_what_a_leader_had_done_already_is_not_done_twice_on_the_way_to_the_last_word() -> None:
+    leader = Leader()
+    record = TrajectoryRecord(
+        order=ORDER, node=NODE, generation=GENERATION, ready_at=1.0, egress=Egress(network="none", turn=2)
+    )
+    leader.ledger.announced = dict(leader.books.nodes.alive)
+    leader.ledger.kept = Snapshot({}, {}, {}, {"t": record}, {}, {})
+    wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
+    leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
+    await recover(leader.books, start_lease=15.0)
+    told = [order.egress.network for order in leader.written.take() if isinstance(order, ChangeEgress)]
+    assert told == ["none"], "it must not reach the bridge for a moment"
+    assert leader.written.read == ["0-0", "1-0"]
+
+
+def test_a_node_that_comes_back_hears_again_what_its_sandboxes_may_reach() -> None:
+    """The order may have gone to its dead process, and what earlier actions left running goes on."""
+    leader = Leader()
+    egress = Egress(network="none", turn=2)
+    leader.books.trajectories["t"] = TrajectoryRecord(order=ORDER, node=NODE, egress=egress)
+    back = leader.books.nodes.alive[NODE].model_copy(update={"generation": "g2", "trajectories": ("t",)})
+    take_over(leader.books, back)
+    assert leader.written.take() == [ChangeEgress(trajectory="t", egress=egress)]
 
 
 def test_bubblewrap_says_that_it_cannot() -> None:

@@ -37,7 +37,14 @@ class FakeClaims:
 
 
 class FakeNode:
-    """A node that counts three units for every action."""
+    """A node that counts three units for every action, and remembers what it was to cancel."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    def cancel(self, action: str) -> bool:
+        self.cancelled.append(action)
+        return True
 
     def units_of(self, action: str, grant: str) -> int:
         return 3
@@ -53,8 +60,13 @@ def claims() -> FakeClaims:
 
 
 @pytest.fixture
-def runtime(claims: FakeClaims) -> Runtime:
-    return Runtime(cast(Node, FakeNode()), cast(Claims, claims))
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def runtime(node: FakeNode, claims: FakeClaims) -> Runtime:
+    return Runtime(cast(Node, node), cast(Claims, claims))
 
 
 REQUEST = Request({GRANT_HEADER: GRANT.model_dump()})
@@ -91,3 +103,11 @@ def test_a_grant_that_was_taken_back_is_not_held(runtime: Runtime, claims: FakeC
     with pytest.raises(GrantRefused):
         runtime._fence(GRANT)
     assert runtime.held() == ()
+
+
+def test_the_kill_of_an_earlier_grant_spares_what_the_action_runs_now(runtime: Runtime, node: FakeNode) -> None:
+    runtime.claim(REQUEST)
+    runtime.kill("a", "1-0-x")
+    assert node.cancelled == []
+    runtime.kill("a", GRANT.id)
+    assert node.cancelled == ["a"]

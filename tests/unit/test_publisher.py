@@ -78,6 +78,10 @@ def test_trajectory_comes_from_the_context(suite: Any) -> None:
         ({"cpu": (4, 2)}, "must rise"),
         ({"timeout": -1}, "timeout"),
         ({"max_queue": 0}, "max_queue"),
+        ({"task_id": "x" * 1025}, "t: task_id: String should have at most 1024 characters"),
+        ({"task_id": "\ud800"}, "t: task_id: .* unicode"),
+        ({"serializer": "pickle"}, "t: serializer: Input should be 'json'"),
+        ({"compression": "gzip"}, "t: compression: Input should be None"),
     ],
 )
 def test_wrong_per_call_options_fail_at_the_call(suite: Any, given: dict[str, Any], message: str) -> None:

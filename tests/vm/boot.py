@@ -55,6 +55,7 @@ def _boot(kernel: Path, image: Path, disk: Path) -> str:
     command += ["-drive", f"file={disk},if=none,id=disk,format=raw", "-device", "nvme,serial=1,drive=disk"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace") as vm:
         alarm = threading.Timer(TIME, vm.kill)
+        alarm.daemon = True
         alarm.start()
         said = ""
         for line in vm.stdout or ():
