@@ -27,6 +27,8 @@ BENCHMARKS = {
     "pagein": "page-in of a 455 MB reward model against a copy of the same bytes",
     "services": "six services on the memory of two: residency-first and queue-aware against FCFS and LRU",
     "watching": "what events, metrics and the live page cost the scheduler per action",
+    "api": "eight processes under one API quota, against Celery's rate_limit and against limiting clients",
+    "in_flight": "calls of one API worker process at once, and what they cost",
     "simulate": "actions that the simulator gets through per CPU second, policy paper, 15 nodes of 256 cores",
 }
 #: What every result has; `holds` decides the exit code.

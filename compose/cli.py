@@ -9,11 +9,13 @@ from typing import Any
 
 import click
 
+from compose.commands.apis import apis
 from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.drain import drain
 from compose.commands.entry import scheduler, worker
 from compose.commands.flower import flower
+from compose.commands.jobs import jobs
 from compose.commands.queue import queue
 from compose.commands.services import services
 from compose.commands.simulate import simulate
@@ -63,10 +65,12 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, _stop)
 
 
+cli.add_command(apis)
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)
 cli.add_command(flower)
+cli.add_command(jobs)
 cli.add_command(queue)
 cli.add_command(warm)
 cli.add_command(scheduler)

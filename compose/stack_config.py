@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.provider import Provider
 from tangram_tasks.wire import NodeKind
 
 #: Names become queue names, file names and label values.
@@ -86,20 +87,8 @@ class GpuNodeConfig(NodeConfig):
     host_budget_mib: int | None = Field(default=None, ge=0)
 
 
-class ProviderConfig(_Config):
-    """An HTTP API and what it allows.
-
-    Args:
-        base_url: in front of every path.
-        concurrency: calls in flight.
-        per_second: calls started per second in the long run; None is without limit.
-        burst: calls that may start at once after a pause.
-    """
-
-    base_url: str
-    concurrency: int = Field(gt=0)
-    per_second: float | None = Field(default=None, gt=0)
-    burst: int = Field(default=1, gt=0)
+#: What an API node is told of a provider.
+ProviderConfig = Provider
 
 
 class ApiNodeConfig(NodeConfig):

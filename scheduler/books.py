@@ -20,6 +20,7 @@ from scheduler.ledger import Batch, Ledger, TrajectoryRecord
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from tangram_tasks.errors import TangramError
+from tangram_tasks.sharing import JobRecord
 from tangram_tasks.wire import ExplainAction
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Books:
     entries: Entries = field(default_factory=Entries)
     estimates: Estimates = field(default_factory=Estimates)
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant

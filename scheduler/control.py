@@ -10,12 +10,15 @@ from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import Cancelled, TrajectoryClosed
 from scheduler.entries import Entry
+from scheduler.jobs import change
 from scheduler.ledger import CANCEL_MEMORY
+from scheduler.quotas import set_quota
 from scheduler.residency import begin
 from scheduler.resizing import asked_by_hand
 from tangram_tasks import wire
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
-from tangram_tasks.errors import InvalidAction, SandboxError, TangramError
+from tangram_tasks.errors import ActionCancelled, InvalidAction, SandboxError, TangramError
+from tangram_tasks.sharing import SetJob, SetQuota
 
 _CONTROL: TypeAdapter[wire.ControlMessage] = TypeAdapter(wire.ControlMessage)
 
@@ -45,6 +48,10 @@ async def obey_control(books: Books, payload: bytes) -> None:
         case wire.PauseAdmission(paused=paused):
             books.paused = paused
             books.batch.pause(paused)
+        case SetQuota() as order:
+            set_quota(books, order)
+        case SetJob() as order:
+            await _set_job(books, order)
         case wire.ExplainAction() as question:
             books.questions.append(question)
 
@@ -80,6 +87,15 @@ def set_network(books: Books, wish: SetNetwork) -> None:
         record = record.model_copy(update={"order": record.order.model_copy(update={"network": wish.network})})
     books.trajectories[wish.trajectory] = record
     books.batch.trajectory(wish.trajectory, record)
+
+
+async def _set_job(books: Books, order: SetJob) -> None:
+    for action in change(books, order):
+        await _cancel(books, action)
+    if order.state == "cancelled":
+        for name, record in list(books.trajectories.items()):
+            if record.order.job == order.job:
+                close_trajectory(books, name, ActionCancelled(f"job {order.job} was cancelled"))
 
 
 async def _cancel(books: Books, action: str) -> None:

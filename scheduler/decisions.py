@@ -87,6 +87,7 @@ def _grant(books: Books, decision: Grant, start_lease: float) -> None:
         node=node.node,
         generation=node.generation,
         units=decision.units,
+        lane=decision.lane,
         at=now,
     )
     grant = f"{books.ledger.epoch}-{entry.seq}-{uuid4().hex[:8]}"
@@ -108,6 +109,7 @@ def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire
         id=grant,
         node=record.node,
         units=record.units,
+        lane=record.lane,
         granted_at=now,
         queue_s=max(0.0, now - published),
         sandbox_s=max(0.0, ready - published) if asked.spec.sandbox else 0.0,

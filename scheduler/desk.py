@@ -13,13 +13,15 @@ from scheduler import facts
 from scheduler.answers import answer
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
-from scheduler.core.events import Cancelled, Submitted, Tick
+from scheduler.core.events import Cancelled, Tick
 from scheduler.decisions import act, end_waiting
 from scheduler.entries import Entry, Timer
 from scheduler.guard import handled
 from scheduler.intake import take_in, undo_unstarted
+from scheduler.jobs import offer
 from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
+from scheduler.quotas import write_spent
 from scheduler.reclaim import lose_nodes
 from scheduler.recovery import recover
 from scheduler.reports import obey_done, obey_node_event
@@ -72,6 +74,7 @@ class Desk:
         self._tick()
         await act(books, self._start_lease)
         answer(books)
+        write_spent(books)
         keys = books.ledger.keys
         for stream, rows in ((keys.control, inbox.control), (keys.events, inbox.events), (keys.done, inbox.done)):
             books.batch.read(stream, (entry for entry, _ in rows))
@@ -110,7 +113,7 @@ class Desk:
     async def _due(self, entry: Entry, kind: Timer) -> None:
         books, waiting = self._books, entry.grant is None
         if kind == "eta" and waiting:
-            books.feed(Submitted(at=books.clock(), action=entry.as_action(books.clock(), books.estimates)))
+            offer(books, entry)
         elif kind == "expires" and waiting:
             await end_revoked(books, entry, "expired")
         elif kind == "start_lease" and entry.record is not None and self._overdue(entry.record.at):

@@ -6,6 +6,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scheduler.core.api import TOKENS
 from scheduler.core.estimates import Estimates
 from scheduler.core.events import Action
 from scheduler.envelope import Envelope
@@ -61,7 +62,7 @@ class Entry:
             id=self.envelope.action,
             seq=self.seq,
             arrival=self.arrival,
-            demand=dict(spec.demand.minimum),
+            demand={**spec.demand.minimum, **({TOKENS: spec.tokens} if spec.tokens else {})},
             key=key,
             sizes=self.sizes,
             durations=estimates.durations(self.envelope.task, spec.bucket, self.sizes, self.declared),

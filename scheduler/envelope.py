@@ -78,7 +78,16 @@ class Envelope:
 
     def readmitted(self, attempts: int) -> str:
         """Return the raw message to wait again, with the number of starts so far."""
-        header = self.header.model_copy(update={"attempts": attempts})
+        return self._anew({"attempts": attempts})
+
+    def tried(self, tries: int, spent: float) -> str:
+        """Return the raw message to wait again after its provider refused it, with the tries so far and what they
+        took of its timeout, s.
+        """
+        return self._anew({"tries": tries, "spent": spent})
+
+    def _anew(self, changes: dict[str, Any]) -> str:
+        header = self.header.model_copy(update=changes)
         headers = {**self.content["headers"], HEADER: header.model_dump(mode="json")}
         headers.pop(GRANT_HEADER, None)
         return json.dumps({**self.content, "headers": headers})

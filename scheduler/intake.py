@@ -6,10 +6,11 @@ import logging
 
 from scheduler import facts
 from scheduler.books import Books
-from scheduler.core.events import Released, Submitted
+from scheduler.core.events import Released
 from scheduler.entries import Entry
 from scheduler.envelope import BadMessage, Envelope, id_of, parse
 from scheduler.guard import handled
+from scheduler.jobs import introduce, is_cancelled, offer
 from tangram_tasks.errors import InvalidAction, NoCapacity
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         await _take_home(books, seq, envelope)
         return
     entry = Entry(seq, envelope, books.clock() if arrival is None else arrival)
-    if envelope.action in books.cancelled:
+    introduce(books, envelope.header)
+    if envelope.action in books.cancelled or is_cancelled(books, envelope.header.job):
         await _revoke(books, entry)
     elif books.entries.add(entry):
         submit(books, entry)
@@ -70,14 +72,14 @@ def submit(books: Books, entry: Entry) -> None:
     if envelope.eta is not None and envelope.eta > now:
         books.entries.set_timer(envelope.eta, envelope.action, "eta")
     else:
-        books.feed(Submitted(at=now, action=entry.as_action(now, books.estimates)))
+        offer(books, entry)
 
 
 async def end_grant(books: Books, entry: Entry) -> None:
     """Forget an action whose grant ended in the ledger; its retry, if it published one, is next."""
-    _release(books, entry)
+    give_back(books, entry)
     if entry.successor is not None:
-        await _wait_again(books, entry, entry.successor)
+        await wait_again(books, entry, entry.successor)
 
 
 async def resubmit(books: Books, entry: Entry, raw: str, *, unstarted: int = 0) -> Entry:
@@ -85,22 +87,25 @@ async def resubmit(books: Books, entry: Entry, raw: str, *, unstarted: int = 0) 
 
     Returns the entry that waits now. `unstarted` is how often it was granted in vain so far.
     """
-    _release(books, entry)
+    give_back(books, entry)
     again = Entry(entry.seq, parse(raw), entry.arrival, refusals=entry.refusals, unstarted=unstarted)
-    await _wait_again(books, entry, again)
+    await wait_again(books, entry, again)
     return again
 
 
-async def _wait_again(books: Books, before: Entry, entry: Entry) -> None:
-    """Let an entry wait, unless somebody cancelled its action while it held a grant."""
+async def wait_again(books: Books, before: Entry, entry: Entry, *, not_before: int = 0) -> None:
+    """Let an entry wait, unless somebody cancelled its action while it held a grant; until `not_before`, ms, aside."""
     if before.cancelled:
         await _revoke(books, entry)
+        return
+    books.entries.add(entry)
+    if not_before > books.clock():
+        books.entries.set_timer(not_before, entry.envelope.action, "eta")
     else:
-        books.entries.add(entry)
         submit(books, entry)
 
 
-def _release(books: Books, entry: Entry) -> None:
+def give_back(books: Books, entry: Entry) -> None:
     """Give back what an action held, in memory: its grant has ended in the ledger."""
     books.tell(facts.Released(entry))
     books.entries.forget(entry)
@@ -137,7 +142,7 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
     The pause lets the node's books and ours come together; it doubles, since nothing says when they have.
     """
     envelope, refusals = entry.envelope, entry.refusals + 1
-    _release(books, entry)
+    give_back(books, entry)
     logger.warning("action %s was refused by its node, time %d", envelope.action, refusals)
     if entry.cancelled:
         await _revoke(books, entry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class GrantRecord(BaseModel):
     generation: str
     units: int
     at: int
+    lane: int = 0
 
 
 class TrajectoryRecord(BaseModel):
@@ -74,6 +75,9 @@ class Snapshot:
     trajectories: dict[str, TrajectoryRecord]
     cancelled: dict[str, float]
     estimates: dict[str, bytes]
+    jobs: dict[str, bytes] = field(default_factory=dict)
+    quotas: dict[str, bytes] = field(default_factory=dict)
+    spent: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +109,12 @@ class Ledger:
         """Read all books."""
         keys = self.keys
         pipeline = self.client.pipeline(transaction=True)
-        for key in (keys.pending, keys.grants, keys.raws, keys.trajectories, keys.estimates):
+        named = (keys.estimates, keys.jobs, keys.quotas, keys.spent)
+        for key in (keys.pending, keys.grants, keys.raws, keys.trajectories, *named):
             pipeline.hgetall(key)
         pipeline.zrange(keys.cancelled, 0, -1, withscores=True)
-        pending, grants, raws, trajectories, estimates, cancelled = await pipeline.execute()
+        pending, grants, raws, trajectories, *tables, cancelled = await pipeline.execute()
+        estimates, jobs, quotas, spent = ({name.decode(): row for name, row in table.items()} for table in tables)
         return Snapshot(
             pending={int(seq): raw for seq, raw in pending.items()},
             grants={grant.decode(): GrantRecord.model_validate_json(record) for grant, record in grants.items()},
@@ -117,7 +123,10 @@ class Ledger:
                 name.decode(): TrajectoryRecord.model_validate_json(record) for name, record in trajectories.items()
             },
             cancelled={action.decode(): expiry for action, expiry in cancelled},
-            estimates={name.decode(): row for name, row in estimates.items()},
+            estimates=estimates,
+            jobs=jobs,
+            quotas=quotas,
+            spent=spent,
         )
 
     async def load(self) -> None:
@@ -241,6 +250,10 @@ class Batch:
         """Leave an answer for who asked, for so many seconds."""
         key = self._keys.answer(question)
         self._plain(["RPUSH", key, text], ["EXPIRE", key, str(seconds)])
+
+    def note(self, key: str, name: str, row: str | None) -> None:
+        """Write one row of a hash, or take it out."""
+        self._plain(["HDEL", key, name] if row is None else ["HSET", key, name, row])
 
     def order(self, node: str, order: NodeOrder) -> None:
         """Tell a node to do something."""

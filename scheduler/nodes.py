@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scheduler.core.events import NodeJoined, Quota
+from scheduler.core.events import NodeJoined
+from scheduler.core.quota import Quota, Window
+from tangram_tasks.sharing import QuotaRecord
 from tangram_tasks.wire import NodeRecord
+
+#: A call may reach a provider later than another that left with it by this share of a window, but at least and at
+#: most so many seconds. So much of the rate is given up to never exceed it.
+MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.005, 0.02, 0.5
 
 
 @dataclass(slots=True)
@@ -61,12 +68,30 @@ def _offer(record: NodeRecord) -> tuple[bool, dict[str, int]]:
     return record.draining, record.capacity
 
 
+def quota_of(record: QuotaRecord) -> Quota:
+    """Return what a provider allows in the core's words."""
+    windows = (
+        Window(limit=row.limit, ms=math.ceil(row.seconds * 1000), counts=row.counts, margin=_margin(row.seconds))
+        for row in record.windows
+    )
+    return Quota(
+        concurrency=record.concurrency,
+        per_second=record.per_second,
+        burst=record.burst,
+        windows=tuple(windows),
+        adaptive=record.adaptive,
+        keys=record.keys,
+    )
+
+
+def _margin(seconds: float) -> int:
+    """Return by how many ms a call may be slower on its way than the one a window later."""
+    return round(min(MOST_MARGIN, max(LEAST_MARGIN, MARGIN * seconds)) * 1000)
+
+
 def joined_event(record: NodeRecord, at: int) -> NodeJoined:
     """Return the core's event for a node that announced itself; `at` in ms."""
-    quotas = {
-        name: Quota(concurrency=quota.concurrency, per_second=quota.per_second, burst=quota.burst)
-        for name, quota in record.quotas.items()
-    }
+    quotas = {name: quota_of(quota) for name, quota in record.quotas.items()}
     return NodeJoined(
         at=at,
         node=record.node,

@@ -13,9 +13,11 @@ from scheduler.core.events import Restored, TrajectoryOpened, TrajectoryRestored
 from scheduler.entries import Entry
 from scheduler.envelope import BadMessage, parse
 from scheduler.intake import refuse, take_in
+from scheduler.jobs import restore_jobs
 from scheduler.learning import remember
 from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
+from scheduler.quotas import restore_quotas
 from scheduler.reclaim import reclaim
 from scheduler.residency import outlives, take_over
 from tangram_tasks.egress import SetNetwork
@@ -36,6 +38,8 @@ async def recover(books: Books, start_lease: float) -> None:
     snapshot = await books.ledger.snapshot()
     books.cancelled.update({action: until for action, until in snapshot.cancelled.items() if until > time.time()})
     remember(books.estimates, snapshot.estimates)
+    restore_jobs(books, snapshot.jobs)
+    restore_quotas(books, snapshot.quotas, snapshot.spent)
     for name, record in snapshot.trajectories.items():
         _restore_trajectory(books, name, record)
     orphans = [
@@ -130,6 +134,7 @@ async def _restore_grant(
             action=entry.as_action(books.clock(), books.estimates),
             node=record.node,
             units=record.units,
+            lane=record.lane,
         )
     )
     books.entries.set_timer(books.clock() + round(start_lease * 1000), record.action, "start_lease")

@@ -12,11 +12,14 @@ from scheduler.books import Books
 from scheduler.control import close_trajectory
 from scheduler.core.events import SandboxReady
 from scheduler.intake import admit, end_grant, readmit_refused
+from scheduler.later import try_later
 from scheduler.learning import learn
+from scheduler.quotas import calls_ended, calls_left, complained
 from scheduler.resizing import resized
 from tangram_tasks import wire
 from tangram_tasks.errors import SandboxError
 from tangram_tasks.holding import GrantsHeld
+from tangram_tasks.sharing import CallsSent, ProviderState
 
 _NODE_EVENT: TypeAdapter[wire.NodeEvent] = TypeAdapter(wire.NodeEvent)
 
@@ -30,6 +33,10 @@ async def obey_node_event(books: Books, payload: bytes) -> None:
             resized(books, answer)
         case GrantsHeld() as report:
             await audit(books, report)
+        case ProviderState() as state:
+            complained(books, state)
+        case CallsSent() as report:
+            calls_left(books, report)
         case wire.NodeState():
             pass  # the next look at the nodes finds out
 
@@ -51,8 +58,12 @@ def _sandbox(books: Books, state: wire.SandboxState) -> None:
 async def obey_done(books: Books, payload: bytes) -> None:
     """Take in the end of an action. Raises pydantic's ValidationError."""
     record = wire.DoneRecord.model_validate_json(payload)
+    calls_ended(books, record)
     entry = books.entries.by_grant.get(record.grant)
     if entry is None:
+        return
+    if record.outcome == "later":
+        await try_later(books, entry, record)
         return
     if record.outcome == "refused":
         await readmit_refused(books, entry)

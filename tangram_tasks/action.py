@@ -81,6 +81,7 @@ class ActionSpec(BaseModel):
         sandbox: it runs in a sandbox, by default its trajectory's.
         image: it runs in a clean sandbox of this image that is its own, and needs no trajectory ("stateless").
         service: the reward model it calls, for gpu actions.
+        tokens: what its calls of an API are expected to use, where the provider limits that.
         priority: higher goes first among waiting actions.
         qos: "ls" (latency-sensitive) or "be" (best effort): whom the kernel favours once both run; cpu only.
     """
@@ -100,6 +101,7 @@ class ActionSpec(BaseModel):
     sandbox: bool = False
     image: str | None = Field(default=None, min_length=1)
     service: str | None = None
+    tokens: int = Field(default=0, ge=0)
     priority: int = Field(default=0, ge=-1000, le=1000)
     qos: Qos = "ls"
 
@@ -112,6 +114,8 @@ class ActionSpec(BaseModel):
             raise ValueError("an action with an image must be stateless, take a sandbox, and ask for memory")
         if self.service is not None and GPU not in self.demand.sizes:
             raise ValueError("an action that calls a service must ask for gpu")
+        if self.tokens and not self.demand.key.startswith(API_PREFIX):
+            raise ValueError("an action with tokens must ask for an API")
         if self.light and (self.demand.key != CPU or len(self.demand.sizes[CPU]) > 1):
             raise ValueError("a light action must ask for cpu, in one size")
         return self

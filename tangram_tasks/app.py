@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from tangram_tasks.action import ActionSpec, Sizes, declare
 from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
-from tangram_tasks.errors import BrokerUnavailable, InvalidAction
+from tangram_tasks.errors import BrokerUnavailable, ConfigurationError, InvalidAction
 from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
 from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import admission_options
@@ -35,12 +35,14 @@ class TangramApp(Celery):
     Args:
         main: name of the app.
         broker: Redis URL; by default `TANGRAM_BROKER_URL`, else the broker that `tangram up` started.
-        job: name of the RL job these actions belong to.
+        job: name of the RL job these actions belong to; jobs that are named share by weight.
+        weight: that job's share, 1 or more; one that was set by `tangram jobs set` counts more.
         config: settings; by default those of the environment.
         options: passed on to `celery.Celery`.
 
     Raises:
         BrokerUnavailable: no URL was given and no embedded broker runs.
+        ConfigurationError: the weight is not 1 or more, or there is no job to have it.
     """
 
     control_cls: Any = ActionControl
@@ -52,12 +54,16 @@ class TangramApp(Celery):
         *,
         broker: str | None = None,
         job: str = "",
+        weight: int = 1,
         config: Settings | None = None,
         **options: Any,
     ) -> None:
         self.settings = config or settings()
         self.url = broker or broker_url(self.settings)
+        if weight < 1 or (weight != 1 and not job):
+            raise ConfigurationError(f"weight={weight} of job {job!r}: a named job has a weight of 1 or more")
         self.job = job
+        self.weight = weight
         self.keys = Keys(self.settings.prefix)
         #: Demands of actions that this process does not import, for `send_task` by name.
         self.remote_specs: dict[str, ActionSpec] = {}
@@ -124,6 +130,27 @@ class TangramApp(Celery):
 
         return decorate
 
+    def api_action(
+        self, *, provider: str, tokens: int = 0, calls: int = 1, **options: Any
+    ) -> Callable[[Callable[..., Any]], ActionTask]:
+        """Declare a function that calls an API: `@app.api_action(provider="judge", tokens=800)`.
+
+        Its body calls `tangram_tasks.apis.current_api().request(...)`.
+
+        Args:
+            provider: name, as the API nodes know it.
+            tokens: what one action is expected to use; `.using(tokens=...)` says it for one call.
+            calls: requests that the body sends at most.
+            options: those of `action`.
+
+        Raises:
+            InvalidAction: the declaration is wrong.
+        """
+        declared: Callable[[Callable[..., Any]], ActionTask] = self.action(
+            api={provider: calls}, tokens=tokens, **options
+        )
+        return declared
+
     def remote_action(self, name: str, **resources: Any) -> None:
         """Say what an action asks for that only the workers import, so that `send_task(name)` is scheduled."""
         self.remote_specs[name] = declare(**resources)
@@ -149,7 +176,8 @@ class TangramApp(Celery):
         spec = task.spec_for(args, kwargs) if isinstance(task, ActionTask) else self.remote_specs.get(name)
         if spec is None:
             return super().send_task(name, args, kwargs, **options)
-        header = ActionHeader(spec=spec, job=self.job, published_at=time.time())
+        weight = self.weight if self.job else None
+        header = ActionHeader(spec=spec, job=self.job, weight=weight, published_at=time.time())
         publish = admission_options(name, header, options)
         try:
             with publishing(name, publish["headers"]):

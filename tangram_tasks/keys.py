@@ -34,6 +34,9 @@ class Keys:
         self.counters = prefix + "counters"  # hash name -> how often
         self.paused = prefix + "paused"  # exists while admission is paused
         self.estimates = prefix + "estimates"  # hash JSON list [task, bucket] -> what was observed of it
+        self.jobs = prefix + "jobs"  # hash job -> JobRecord
+        self.quotas = prefix + "quotas"  # hash provider -> QuotaRecord that was set by hand
+        self.spent = prefix + "spent"  # hash provider -> what was spent of its limits
         self.dead = prefix + "dead"  # list of messages that could not be admitted
 
     def orders(self, node: str) -> str:
@@ -41,8 +44,12 @@ class Keys:
         return f"{self.prefix}orders.{node}"
 
     def answer(self, reply: str) -> str:
-        """List that a node's answer to an order goes to; it expires soon."""
+        """List of the one answer to a question or an order; it expires soon."""
         return f"{self.prefix}answer.{reply}"
+
+    def cached(self, provider: str, place: int) -> str:
+        """One of the places for a provider's answers; with TTL."""
+        return f"{self.prefix}cached.{provider}.{place}"
 
 
 def node_queue(kind: str, node: str) -> str:

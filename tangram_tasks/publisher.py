@@ -18,7 +18,7 @@ from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader
 current_trajectory: ContextVar[str | None] = ContextVar("tangram_trajectory", default=None)
 
 #: Per-call options of ours, taken out of what Celery gets to see.
-CALL_OPTIONS = ("cpu", "gpu", "duration", "bucket", "timeout", "max_queue", "priority", "qos", "trajectory")
+CALL_OPTIONS = ("cpu", "gpu", "duration", "bucket", "timeout", "max_queue", "priority", "qos", "tokens", "trajectory")
 
 #: Options by which a message could be sent past the admission queue.
 _ROUTING = ("exchange", "routing_key", "delivery_info", "queue")

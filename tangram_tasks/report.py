@@ -24,6 +24,9 @@ class ActionReport(BaseModel):
         cpu_seconds: CPU time of its commands.
         peak_memory: bytes.
         units_over_time: (seconds since its resources were given, units from then on), where those could change.
+        calls: requests to its API that left.
+        sent_at: wall clock when the last of them had left; 0 if none has.
+        tokens: what the API says they used; None if it does not say.
         started_at: wall clock, seconds since the epoch.
         ended_at: the same.
     """
@@ -45,6 +48,9 @@ class ActionReport(BaseModel):
     cpu_seconds: float = 0.0
     peak_memory: int = 0
     units_over_time: tuple[tuple[float, int], ...] = ()
+    calls: int = 0
+    sent_at: float = 0.0
+    tokens: int | None = None
     started_at: float = 0.0
     ended_at: float = 0.0
 

@@ -54,6 +54,8 @@ class ActionTask(Task[Any, Any]):
     service_argument: str | None = None
     #: The function's first parameter receives the service that the action was granted; callers leave it out.
     takes_service: bool = False
+    #: Estimates the tokens of one call from its arguments, by name.
+    token_estimate: Callable[[Mapping[str, Any]], int] | None = None
 
     # -- callers
 
@@ -84,11 +86,15 @@ class ActionTask(Task[Any, Any]):
             bound = self._signature.bind(*placeholder, *(args or ()), **(kwargs or {}))
         except TypeError as error:
             raise InvalidAction(f"{self.name}: {error}") from None
+        changes: dict[str, object] = {}
         if self.provider_argument is not None:
-            return self.spec.override(demand={"sizes": {API_PREFIX + bound.arguments[self.provider_argument]: (1,)}})
+            changes["demand"] = {"sizes": {API_PREFIX + bound.arguments[self.provider_argument]: (1,)}}
         if self.service_argument is not None:
-            return self.spec.override(service=bound.arguments[self.service_argument])
-        return self.spec
+            changes["service"] = bound.arguments[self.service_argument]
+        estimate = type(self).token_estimate
+        if estimate is not None:
+            changes["tokens"] = estimate(bound.arguments)
+        return self.spec.override(**changes)
 
     @cached_property
     def _signature(self) -> inspect.Signature:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from tangram_tasks.action import ActionSpec
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.isolation import MountPath, Network
+from tangram_tasks.message import REPORTED, SAID
 from tangram_tasks.report import ActionReport
+from tangram_tasks.sharing import CallsSent, CloseProvider, ProviderState, QuotaRecord, SetJob, SetQuota
 
 VERSION: Final = 1
 HEADER = "tangram"
@@ -25,13 +27,11 @@ ServiceVerb = Literal["ls", "load", "park", "pin", "unpin", "canary"]
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = SAID
 
 
 class _Report(BaseModel):
-    """What workers tell the scheduler. Unknown fields are ignored, so that workers can be upgraded first."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = REPORTED
 
 
 class ActionHeader(_Message):
@@ -42,7 +42,10 @@ class ActionHeader(_Message):
         spec: demand, limits, scaling.
         trajectory: the trajectory it belongs to.
         job: the RL job it belongs to.
+        weight: that job's share, if the publisher knows it.
         attempts: how often it was started so far.
+        tries: how often its provider refused or lost its calls so far.
+        spent: seconds that these tries took of its timeout.
         published_at: wall clock of the publisher, seconds.
     """
 
@@ -50,7 +53,10 @@ class ActionHeader(_Message):
     spec: ActionSpec
     trajectory: str | None = None
     job: str = ""
+    weight: int | None = Field(default=None, ge=1)
     attempts: int = 0
+    tries: int = 0
+    spent: float = 0.0
     published_at: float = 0.0
 
 
@@ -61,6 +67,7 @@ class GrantHeader(_Message):
         id: `epoch-seq-nonce`; every step of the worker is fenced by it.
         node: the node.
         units: units of the key resource.
+        lane: which of our keys to a provider its calls use.
         granted_at: wall clock of the scheduler, seconds.
         queue_s: seconds it waited.
         sandbox_s: the part of that for which its sandbox was not ready.
@@ -73,6 +80,7 @@ class GrantHeader(_Message):
     id: str
     node: str
     units: int
+    lane: int = 0
     granted_at: float
     queue_s: float = 0.0
     sandbox_s: float = 0.0
@@ -148,7 +156,15 @@ class ExplainAction(_Message):
 
 
 ControlMessage = (
-    OpenTrajectory | CloseTrajectory | CancelAction | ResizeRequest | SetNetwork | PauseAdmission | ExplainAction
+    OpenTrajectory
+    | CloseTrajectory
+    | CancelAction
+    | ResizeRequest
+    | SetNetwork
+    | PauseAdmission
+    | ExplainAction
+    | SetQuota
+    | SetJob
 )
 
 
@@ -233,7 +249,16 @@ class KeepWarm(_Message):
 
 
 NodeOrder = (
-    OpenSandbox | CloseSandbox | KillAction | ResizeAction | ChangeEgress | PageIn | DrainNode | KeepWarm | ServiceOrder
+    OpenSandbox
+    | CloseSandbox
+    | KillAction
+    | ResizeAction
+    | ChangeEgress
+    | PageIn
+    | CloseProvider
+    | DrainNode
+    | KeepWarm
+    | ServiceOrder
 )
 
 
@@ -279,7 +304,7 @@ class ActionResized(_Report):
     turn: int = 0
 
 
-NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld
+NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld | ProviderState | CallsSent
 
 
 class ServiceState(_Report):
@@ -324,14 +349,6 @@ class ServiceAnswer(_Report):
     states: tuple[ServiceState, ...] = ()
 
 
-class QuotaRecord(_Message):
-    """What an API provider allows; see scheduler.core.events.Quota."""
-
-    concurrency: int = Field(gt=0)
-    per_second: float | None = Field(default=None, gt=0)
-    burst: int = Field(default=1, gt=0)
-
-
 class NodeRecord(_Report):
     """What a node announces of itself.
 
@@ -372,11 +389,15 @@ class DoneRecord(_Report):
         grant: the grant id.
         action: the task id.
         outcome: "ok", "error", "retry", "requeue", "ignored", "refused" (its node could not hold the grant; the body
-            never started) or the class name of a TangramError.
+            never started), "later" (its provider wants it again after `wait`) or the class name of a TangramError.
         report: where its time went; absent if the body never started.
+        wait: seconds.
+        lane: that of the grant.
     """
 
     grant: str
     action: str
     outcome: str
     report: ActionReport | None = None
+    wait: float = 0.0
+    lane: int = 0

@@ -11,6 +11,7 @@ from tangram_tasks.context import ActionContext
 from tangram_tasks.egress import ChangeEgress, Egress
 from tangram_tasks.errors import SandboxError, TangramError
 from tangram_tasks.resources import CPU, MEMORY
+from tangram_tasks.sharing import QuotaRecord
 from tangram_tasks.wire import (
     ActionHeader,
     ActionResized,
@@ -21,7 +22,6 @@ from tangram_tasks.wire import (
     NodeKind,
     NodeOrder,
     OpenSandbox,
-    QuotaRecord,
     ResizeAction,
     SandboxState,
 )

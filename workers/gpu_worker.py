@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.resources import GPU
+from tangram_tasks.sharing import QuotaRecord
 from tangram_tasks.wire import (
     ActionHeader,
     GrantHeader,
     NodeKind,
     NodeOrder,
     PageIn,
-    QuotaRecord,
     ServiceAnswer,
     ServiceOrder,
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tangram_tasks.context import ActionContext
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder, QuotaRecord
+from tangram_tasks.sharing import QuotaRecord
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder
 
 
 @dataclass(slots=True)
@@ -21,6 +22,22 @@ class Usage:
     cpu_seconds: float = 0.0
     peak_memory: int = 0
     units_over_time: list[tuple[float, int]] = field(default_factory=list)
+    calls: int = 0
+    sent_at: float = 0.0
+    tokens: int | None = None
+
+
+class TryLater(Exception):
+    """The body ended for a reason that another try may not have; the scheduler grants it again.
+
+    Args:
+        message: why.
+        seconds: not before that.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 @dataclass(slots=True)

@@ -8,11 +8,13 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal
 
+import redis
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tangram_tasks.errors import ConfigurationError
-from tangram_tasks.settings import Settings
-from workers.api_node import ApiNode, Provider
+from tangram_tasks.keys import Keys
+from tangram_tasks.provider import Provider
+from tangram_tasks.settings import Settings, broker_url
 from workers.node import Node
 
 logger = logging.getLogger(__name__)
@@ -116,8 +118,11 @@ class ApiOptions(_Options):
     providers: dict[str, Provider] = {}
 
     def build(self, config: Settings) -> Node:
-        """Make the node."""
-        return ApiNode(self.name, self.providers)
+        """Make the node. Raises ConfigurationError if a key is missing."""
+        from workers.api_node import ApiNode
+
+        client = redis.Redis.from_url(broker_url(config), socket_timeout=30, socket_connect_timeout=5)
+        return ApiNode(self.name, self.providers, client, Keys(config.prefix))
 
 
 NodeOptions = Annotated[CpuOptions | GpuOptions | ApiOptions, Field(discriminator="kind")]

@@ -21,7 +21,7 @@ from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
 from workers.claims import Claims
 from workers.cpu_book import GrantUnheld
-from workers.node import Applied, Node
+from workers.node import Applied, Node, TryLater
 from workers.request import GrantRefused
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Runtime:
         self._node = node
         self._claims = claims
         self._lock = threading.Lock()
-        self._ended: dict[str, tuple[str, ActionReport | None]] = {}  # by grant id, until its DONE
+        self._ended: dict[str, tuple[str, ActionReport | None, float]] = {}  # by grant id, until its DONE
         self._open: dict[str, str] = {}  # grant id to action: claimed, and not ended in the ledger yet
         self._untold: deque[tuple[DoneRecord, bool]] = deque()  # ends that the broker has not taken yet
         self._killed: OrderedDict[str, None] = OrderedDict()  # grant ids, also of grants still on their way here
@@ -74,7 +74,7 @@ class Runtime:
         header = ActionHeader.model_validate(request.get(HEADER))
         clock = _Clock(grant.granted_at)
         applied: Applied | None = None
-        outcome = "ok"
+        outcome, wait = "ok", 0.0
         try:
             with self._node.apply(request.id, header, grant) as applied:
                 self._check_killed(request, grant)
@@ -88,6 +88,10 @@ class Runtime:
                     clock.body_ends()
                 self._check_overrun(request, header, applied.context.deadline)
             self._check_killed(request, grant)
+        except TryLater as later:
+            outcome, wait = "later", later.seconds
+            logger.info("action %s is tried again later: %s", request.id, later)
+            raise Ignore(str(later)) from None
         except GrantUnheld as error:
             outcome = "refused"
             logger.warning("%s; the scheduler chooses again", error)
@@ -99,15 +103,16 @@ class Runtime:
             report = clock.report(request.task, self._node.name, header, grant, applied)
             request.tangram_report = report.model_dump(mode="json")
             with self._lock:
-                self._ended[grant.id] = (outcome, report)
+                self._ended[grant.id] = (outcome, report, wait)
             self._fence(grant)
 
     def end(self, grant: GrantHeader, action: str, *, requeue: bool) -> None:
         """DONE, however the action ended."""
         with self._lock:
-            outcome, report = self._ended.pop(grant.id, ("ignored", None))
-        record = DoneRecord(grant=grant.id, action=action, outcome="requeue" if requeue else outcome, report=report)
-        self._tell(record, requeue=requeue or outcome == "refused")
+            outcome, report, wait = self._ended.pop(grant.id, ("ignored", None, 0.0))
+        outcome = "requeue" if requeue else outcome
+        record = DoneRecord(grant=grant.id, action=action, outcome=outcome, report=report, wait=wait, lane=grant.lane)
+        self._tell(record, requeue=outcome in ("requeue", "refused", "later"))
 
     def tell_late(self) -> None:
         """Tell again what could not be told while the broker was away; called with every heartbeat."""
@@ -195,6 +200,9 @@ class _Clock:
             cpu_seconds=usage.cpu_seconds if usage else 0.0,
             peak_memory=usage.peak_memory if usage else 0,
             units_over_time=tuple(usage.units_over_time) if usage else (),
+            calls=usage.calls if usage else 0,
+            sent_at=usage.sent_at if usage else 0.0,
+            tokens=usage.tokens if usage else None,
             started_at=start,
             ended_at=end,
         )

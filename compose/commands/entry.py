@@ -35,7 +35,7 @@ def scheduler(record: Path | None) -> None:
 Examples:
   tangram worker cpu --cores 30 --import my_project.tools
   tangram worker gpu --service minilm --budget-mib 2000
-  tangram worker api --providers providers.toml"""
+  tangram worker api --providers providers.yaml"""
 )
 def worker() -> None:
     """Run one node of a pool. It needs nothing but the broker's URL."""
@@ -85,14 +85,15 @@ def gpu(owner: str, modules: tuple[str, ...], **options: Any) -> None:
     "file",
     type=click.Path(path_type=Path),
     required=True,
-    help="TOML file: one table per provider with base_url, concurrency, per_second, burst.",
+    help="YAML or TOML file: one table per provider; see docs/operations.md.",
 )
 @_common
 def api(owner: str, modules: tuple[str, ...], file: Path, **options: Any) -> None:
     """Run an API node: HTTP calls under one quota for all rollout processes."""
-    from compose.stack_config import ApiNodeConfig, read_toml
+    from compose.providers_file import read_providers
+    from compose.stack_config import ApiNodeConfig
 
-    _run_node("api", ApiNodeConfig, owner, modules, {**options, "providers": read_toml(file)})
+    _run_node("api", ApiNodeConfig, owner, modules, {**options, "providers": read_providers(file)})
 
 
 def _run_node(

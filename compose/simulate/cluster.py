@@ -9,7 +9,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.core.domain import API_PREFIX, CPU, GPU, MEMORY
-from scheduler.core.events import NodeJoined, Quota
+from scheduler.core.events import NodeJoined
+from scheduler.core.quota import Quota
 
 
 class _Model(BaseModel):

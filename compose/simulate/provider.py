@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from scheduler.core.bucket import TokenBucket
-from scheduler.core.events import Quota
+from scheduler.core.quota import Quota
 
 #: A refused call takes this long to come back, ms.
 REFUSAL = 150

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from scheduler.core.api_pool import QuotaEvent
 from scheduler.core.domain import API_PREFIX, in_words
 from scheduler.core.events import (
     Cancelled,
@@ -20,6 +21,7 @@ from scheduler.core.events import (
     Decision,
     Event,
     Grant,
+    JobWeight,
     NodeJoined,
     NodeLost,
     OpenSandbox,
@@ -38,6 +40,7 @@ from scheduler.core.events import (
 from scheduler.core.explanation import Explanation, explain
 from scheduler.core.placement import Placement
 from scheduler.core.policy import make_policy
+from scheduler.core.quota import CallSent, LaneState, ProviderClosed, QuotaChanged, QuotaSpent
 from scheduler.core.rigid import EQUAL
 from scheduler.core.views import (
     Holdings,
@@ -62,7 +65,8 @@ class Admission:
         gpu_policy: which one decides on GPU nodes.
         api_policy: which one decides at API providers.
         instant_resize: nodes carry out a Resize without delay and send no Resized; for simulations.
-        weights: share of each RL job, 1 for those not named; only policy "live" shares by job.
+        weights: share of each RL job in the growth of running actions, 1 for those not named; only policy "live"
+            does that. JobWeight changes it, and lets jobs share the queues too.
 
     Raises:
         ValueError: there is no such policy, `depth` is negative, or a weight is not positive.
@@ -79,7 +83,8 @@ class Admission:
         weights: Mapping[str, int] = EQUAL,
     ) -> None:
         chosen = {"cpu": policy, "gpu": gpu_policy, "api": api_policy}
-        self._policies = {kind: make_policy(name, depth, weights) for kind, name in chosen.items()}
+        self._weights = dict(weights)
+        self._policies = {kind: make_policy(name, depth, self._weights) for kind, name in chosen.items()}
         self._places = Placement(instant_resize)
         self._now = 0
         self._decisions: list[Decision] = []
@@ -146,6 +151,13 @@ class Admission:
         """Return what each domain has and has given."""
         return [holdings(domain) for domain in self._places.domains()]
 
+    def spent(self) -> dict[str, list[LaneState]]:
+        """Return how our keys stand to each provider of which that has changed since it was asked last.
+
+        The next leader is told by QuotaSpent.
+        """
+        return self._places.api.news(self._now)
+
     def validate(self) -> None:
         """Raise AssertionError, naming the book that is off, if the books do not add up."""
         self._places.validate()
@@ -170,6 +182,8 @@ class Admission:
                 return [*places.join(event), *self._refuse_sandboxes()]
             case NodeLost():
                 return [*places.lose(event.node, event.kept), *self._refuse_sandboxes()]
+            case JobWeight() | QuotaChanged() | ProviderClosed() | CallSent() | QuotaSpent():
+                return self._share(event)
             case _:
                 return self._trajectory(event)
         return []
@@ -194,6 +208,15 @@ class Admission:
                     return [*order, *places.abandon(name, event.reason)]
             case _:
                 assert_never(event)
+        return []
+
+    def _share(self, event: JobWeight | QuotaEvent) -> list[Decision]:
+        if not isinstance(event, JobWeight):
+            return list(self._places.quota(event))
+        self._weights.pop(event.job, None)
+        if event.weight is not None:
+            self._weights[event.job] = event.weight
+        self._places.weigh(event.job, event.weight)
         return []
 
     def _refuse_sandboxes(self, only: str | None = None) -> list[Decision]:

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scheduler.core.attention import Attention
-from scheduler.core.bucket import TokenBucket
 from scheduler.core.domain import Domain, Order
-from scheduler.core.events import Action, Quota
+from scheduler.core.events import Action, Grant
+from scheduler.core.meter import Meter
 from scheduler.core.policy import Policy
+from scheduler.core.quota import UNLIMITED, CallSent, LaneState, ProviderClosed, Quota
+
+#: The second dimension of a provider: what its answers are charged by.
+TOKENS = "tokens"
 
 
 class ApiProvider(Domain):
-    """One provider: calls in flight, and calls started per second.
+    """One provider: a meter for each of our keys to it. A *lane* is the number of a key.
 
-    It outlives its nodes: the provider counts our calls whichever node sends them, so the bucket must stay.
+    It outlives its nodes: the provider counts our calls whichever node sends them, so the meters must stay.
 
     Args:
         key: "api:NAME".
-        quota: what the provider allows.
+        quota: what the provider allows each key.
         now: ms.
         load: actions in flight by node, over all providers; kept up to date here.
         attention: is told when something happens here.
     """
 
     def __init__(self, key: str, quota: Quota, now: int, load: Counter[str], attention: Attention[Domain]) -> None:
-        super().__init__(key, key, {key: quota.concurrency}, attention)
+        super().__init__(key, key, {key: quota.concurrency * quota.keys}, attention)
         self.quota = quota
-        self._bucket = _bucket(quota, now)
+        self.lanes = [Meter(quota, now) for _ in range(quota.keys)]
+        self.callers: dict[str, str] = {}
+        self.stirred = False  # since somebody took notice
         self._offering: dict[str, None] = {}
         self._load = load
-        self.callers: dict[str, str] = {}
+        self._lane_of: dict[str, int] = {}
+        self._choice: Sequence[Meter] = self.lanes
         self._wake: int | None = None
 
     @property
@@ -41,84 +48,143 @@ class ApiProvider(Domain):
 
     def could_hold(self, demand: Mapping[str, int]) -> bool:
         """Whether so many calls could ever start together."""
-        burst_fits = self.quota.per_second is None or demand.get(self.key, 0) <= self.quota.burst
-        return self.offered and burst_fits and super().could_hold(demand)
+        calls, tokens = demand.get(self.key, 0), demand.get(TOKENS, 0)
+        return self.offered and self.lanes[0].could_hold(calls, tokens)
 
     def free(self, now: int) -> dict[str, int]:
-        """Return the calls that may start at `now` ms."""
-        if not self.offered:
-            return {self.key: 0}
-        room = max(0, self.capacity[self.key] - self.used[self.key])
-        return {self.key: room if self._bucket is None else min(room, self._bucket.tokens(now))}
+        """Return the calls that may start at `now` ms and, where that is limited, the tokens that they may use."""
+        return {name: amount for name, amount in self.balance(now).items() if amount < UNLIMITED}
 
     def balance(self, now: int) -> dict[str, int]:
-        """Return the calls that may start at `now` ms: none is ever taken back, so nothing is negative."""
-        return self.free(now)
+        """Return the calls that may start at `now` ms, and tokens: none is ever taken back, so nothing is negative."""
+        if not self.offered:
+            return {self.key: 0, TOKENS: UNLIMITED}
+        return {
+            self.key: sum(lane.room(now) for lane in self._choice),
+            TOKENS: sum(lane.tokens(now) for lane in self._choice),
+        }
 
     def offer(self, now: int, node: str, quota: Quota) -> None:
-        """Let a node call this provider; the newest announcement of the quota counts."""
+        """Let a node call this provider under this quota."""
         self._offering.setdefault(node)
-        self.resize({self.key: quota.concurrency})
-        if quota.per_second is None or self._bucket is None:
-            self._bucket = _bucket(quota, now)
-        else:
-            self._bucket.change(now, quota.per_second, quota.burst)
+        self.change(now, quota)
+
+    def change(self, now: int, quota: Quota) -> None:
+        """Take over another quota. What is in flight goes on; keys that are no more are kept for their calls."""
+        self.resize({self.key: quota.concurrency * quota.keys})
+        for lane in self.lanes:
+            lane.change(now, quota)
+        self.lanes += [Meter(quota, now) for _ in range(quota.keys - len(self.lanes))]
+        self._choice = self.lanes[: quota.keys]
         self.quota = quota
+
+    def close(self, event: ProviderClosed) -> None:
+        """Let nobody call before the provider wants it."""
+        for lane in self.lanes if event.lane is None else self.lanes[event.lane : event.lane + 1]:
+            lane.close(event.at, event.until)
+        self.touch()
+
+    def told(self, event: CallSent) -> None:
+        """Take in when an action's calls left, and what they used."""
+        lane = self._lane_of.get(event.action)
+        if lane is not None:
+            self.lanes[lane].told(event)
+            self.touch()
+
+    def load(self, lanes: Sequence[LaneState]) -> None:
+        """Begin where an earlier leader ended; lanes that are no more are left out."""
+        for lane, state in zip(self.lanes, lanes, strict=False):
+            lane.load(state)
+        self.touch()
+
+    def states(self, now: int) -> list[LaneState]:
+        """Return how each lane stands."""
+        return [lane.state(now) for lane in self.lanes]
+
+    def touch(self) -> None:
+        """Note that something happened here."""
+        super().touch()
+        self.stirred = True
 
     def withdraw(self, node: str) -> None:
         """Send no more calls to a node; those in flight go on."""
         self._offering.pop(node, None)
         self.touch()
 
+    def restore(self, now: int, action: Action, node: str, units: int, lane: int = 0) -> None:
+        """Enter in the books that an action holds a grant already, and with which key it calls."""
+        self._lane_of[action.id] = lane if lane < len(self.lanes) else 0
+        super().restore(now, action, node, units)
+
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action calls from a node since `now` ms."""
         super().hold(now, action, node, units)
         self.callers[action.id] = node
         self._load[node] += 1
+        lane = self.lanes[self._lane_of.setdefault(action.id, 0)]
+        lane.hold(action.id, units, action.demand.get(TOKENS, 0))
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
-        """Book a fresh grant and spend its tokens."""
-        if self._bucket is not None:
-            self._bucket.take(now, units)
+        """Book a fresh grant, of the key that is being decided upon, and spend it."""
+        lane = self._choice[0]
+        self._lane_of[action.id] = self.lanes.index(lane)
+        lane.take(now, units)
         super().start(now, action, node, units)
 
     def release(self, action: str) -> None:
-        """Give the calls in flight back; tokens stay spent."""
+        """Give the calls in flight back; what was spent stays spent."""
         super().release(action)
         self._load[self.callers.pop(action)] -= 1
+        self.lanes[self._lane_of.pop(action)].release(action)
+
+    def cost(self, action: Action, units: int) -> int:
+        """Return what an action counts among the jobs that share this provider: its calls, however long they take."""
+        return units
 
     def pick_node(self) -> str:
         """Return the node with the fewest actions in flight, of those that offer this provider."""
         return min(self._offering, key=self._load.__getitem__)
 
     def wake(self) -> int | None:
-        """Return the ms at which the head of the queue will have its tokens, if only they are missing."""
+        """Return the ms at which the head of the queue may start, if nothing happens before."""
         return self._wake if self.queue else None
 
     def decide(self, now: int, policy: Policy) -> list[Order]:
-        """Start what the policy says at `now` ms, and note when tokens will next matter."""
+        """Start what the policy says at `now` ms, and note when time alone will next matter."""
         orders = super().decide(now, policy)
-        self._wake = self._next_refill(now)
-        return orders
+        self._wake = self._next_moment(now)
+        return [
+            Grant(order.action, order.node, order.units, self._lane_of[order.action])
+            if isinstance(order, Grant)
+            else order
+            for order in orders
+        ]
 
     def validate(self) -> None:
         """Raise AssertionError if the books do not add up."""
         super().validate()
         assert self.callers.keys() == self.running.keys(), f"domain {self.name}: its callers are not who runs"
+        held = {action for lane in self.lanes for action in lane.held}
+        assert held == self.running.keys(), f"domain {self.name}: the meters hold {held ^ self.running.keys()}"
+        for lane in self.lanes:
+            lane.validate()
+
+    def _apply(self, now: int, policy: Policy) -> None:
+        """Decide key by key, the one with most room first: one action's calls use one key."""
+        choice = self._choice
+        for lane in sorted(choice, key=lambda lane: -lane.room(now)):
+            self._choice = (lane,)
+            super()._apply(now, policy)
+        self._choice = choice
 
     def _stale(self, now: int, policy: Policy) -> bool:
-        """Whether something happened, or enough tokens have come back."""
+        """Whether something happened, or enough has come back."""
         return super()._stale(now, policy) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
 
-    def _next_refill(self, now: int) -> int | None:
-        if not self.queue or self._bucket is None or not self.offered:
+    def _next_moment(self, now: int) -> int | None:
+        if not self.queue or not self.offered:
             return None
-        need = self.queue.actions[0].sizes[0]
-        if need > self.capacity[self.key] - self.used[self.key]:
-            return None
-        when = self._bucket.when(now, need)
-        return when if when > now else None
-
-
-def _bucket(quota: Quota, now: int) -> TokenBucket | None:
-    return None if quota.per_second is None else TokenBucket(quota.per_second, quota.burst, now)
+        demand = self.queue.actions[0].demand
+        moments = (lane.when(now, demand[self.key], demand.get(TOKENS, 0)) for lane in self._choice)
+        when = min((moment for moment in moments if moment is not None), default=None)
+        return when if when is not None and when > now else None

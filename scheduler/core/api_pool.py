@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
-from scheduler.core.api import ApiProvider
+from scheduler.core.api import TOKENS, ApiProvider
 from scheduler.core.attention import Attention
 from scheduler.core.domain import API_PREFIX, Domain
 from scheduler.core.events import Action, NodeJoined
 from scheduler.core.pool import foreign
+from scheduler.core.quota import CallSent, LaneState, ProviderClosed, Quota, QuotaChanged, QuotaSpent
+
+QuotaEvent = QuotaChanged | ProviderClosed | CallSent | QuotaSpent
 
 
 class ApiPool:
@@ -24,6 +28,9 @@ class ApiPool:
         self.nodes: set[str] = set()
         self.providers: dict[str, ApiProvider] = {}
         self._load: Counter[str] = Counter()
+        self._announced: dict[str, Quota] = {}
+        self._by_hand: dict[str, Quota] = {}
+        self._spent_before: dict[str, QuotaSpent] = {}
 
     def domains(self) -> Iterable[ApiProvider]:
         """Return the providers, in order of becoming known."""
@@ -33,12 +40,47 @@ class ApiPool:
         """Add a node, or take over its new quotas."""
         self.nodes.add(event.node)
         offered = {API_PREFIX + name: quota for name, quota in event.quotas.items()}
-        for key, quota in offered.items():
+        self._announced |= offered
+        for key in offered:
+            quota = self._quota(key)
             if key not in self.providers:
                 self.providers[key] = ApiProvider(key, quota, event.at, self._load, self._attention)
             self.providers[key].offer(event.at, event.node, quota)
+            if key in self._spent_before:
+                self.providers[key].load(self._spent_before.pop(key).lanes)
         for key in self.providers.keys() - offered.keys():
             self.providers[key].withdraw(event.node)
+
+    def take_in(self, event: QuotaEvent) -> None:
+        """Take in what happened to a quota. What concerns an unknown provider is kept until a node offers it."""
+        if isinstance(event, CallSent):
+            for provider in self.providers.values():
+                provider.told(event)
+            return
+        key = API_PREFIX + event.provider
+        known = self.providers.get(key)
+        match event:
+            case QuotaChanged(quota=quota):
+                self._by_hand.pop(key, None)
+                if quota is not None:
+                    self._by_hand[key] = quota
+                if known is not None:
+                    known.change(event.at, self._quota(key))
+            case ProviderClosed() if known is not None:
+                known.close(event)
+            case QuotaSpent() if known is not None:
+                known.load(event.lanes)
+            case QuotaSpent():
+                self._spent_before[key] = event
+
+    def news(self, now: int) -> dict[str, list[LaneState]]:
+        """Return how the lanes stand of each provider of which that was not asked since something happened there."""
+        rows = {}
+        for key, provider in self.providers.items():
+            if provider.stirred:
+                provider.stirred = False
+                rows[key.removeprefix(API_PREFIX)] = provider.states(now)
+        return rows
 
     def lose(self, node: str) -> list[str]:
         """Take a node out of every provider. Returns the actions that called from it; they hold nothing any more."""
@@ -58,7 +100,7 @@ class ApiPool:
 
     def refusal(self, action: Action) -> str | None:
         """Return why no API node that is present could ever make this call, or None."""
-        return foreign(action, [action.key], "an api node") or self._too_big(action)
+        return foreign(action, [action.key, TOKENS], "an api node") or self._too_big(action)
 
     def route(self, action: Action) -> ApiProvider | None:
         """Return the provider's domain if a node can call it."""
@@ -78,7 +120,15 @@ class ApiPool:
             offered = ", ".join(sorted(key for key, other in self.providers.items() if other.offered)) or "nothing"
             return f"action {action.id} calls {action.key}, which no api node offers: they offer {offered}"
         quota = provider.quota
+        limits = [f"{quota.concurrency} in flight", f"bursts of {quota.burst}"]
+        limits += [f"{window.limit} {window.counts} per {window.ms / 1000:g} s" for window in quota.windows]
+        tokens = f" with {action.demand[TOKENS]} tokens" if TOKENS in action.demand else ""
         return (
-            f"action {action.id} starts {action.demand[action.key]} calls at once, but {action.key} allows"
-            f" {quota.concurrency} in flight and bursts of {quota.burst}: ask for fewer or raise the quota"
+            f"action {action.id} starts {action.demand[action.key]} calls{tokens} at once, but {action.key} allows"
+            f" {' and '.join(limits)}: ask for fewer or raise the quota"
         )
+
+    def _quota(self, key: str) -> Quota:
+        """Return what counts: set by hand, else announced. How many keys there are, only the nodes know."""
+        by_hand, announced = self._by_hand.get(key), self._announced[key]
+        return announced if by_hand is None else replace(by_hand, keys=announced.keys)

@@ -14,7 +14,7 @@ from scheduler.core.attention import Attention
 from scheduler.core.completion import Running, gains
 from scheduler.core.delivery import Delivery
 from scheduler.core.events import Action, Grant, PageIn, Resize
-from scheduler.core.fcfs import FcfsQueue, order
+from scheduler.core.fair import FairQueue
 from scheduler.core.policy import Policy
 
 CPU = "cpu"
@@ -64,7 +64,7 @@ class Domain:
         self.used: Amounts = dict.fromkeys(capacity, 0)
         self.running: dict[str, Running] = {}
         self.delivery = Delivery()
-        self.queue = FcfsQueue()
+        self.queue = FairQueue(lambda action: self.cost(action, action.sizes[0]))
         self.queued_units = 0
         self.passed_over: Counter[str] = Counter()
         self.changed = False
@@ -145,8 +145,8 @@ class Domain:
         steps = gains(action) if resizable else ()
         self.running[action.id] = Running(now + action.durations[rank], charge, action, rank, steps)
 
-    def restore(self, now: int, action: Action, node: str, units: int) -> None:
-        """Enter in the books that an action holds a grant already.
+    def restore(self, now: int, action: Action, node: str, units: int, lane: int = 0) -> None:
+        """Enter in the books that an action holds a grant already; `lane` matters to API providers only.
 
         That makes nothing possible, so nothing is decided: others of the node may not be restored yet.
         """
@@ -220,16 +220,20 @@ class Domain:
 
     def start(self, now: int, action: Action, node: str, units: int) -> None:
         """Book a fresh grant; a provider also spends tokens on it."""
+        self.queue.served(action, self.cost(action, units))
         self.hold(now, action, node, units)
+
+    def cost(self, action: Action, units: int) -> int:
+        """Return what an action of so many units counts among the jobs that share this place: units x ms."""
+        return units * action.durations[rank_of(action, units)]
 
     def validate(self) -> None:
         """Raise AssertionError if the books do not add up."""
         for name in self.used:
             held = sum(hold.units.get(name, 0) for hold in self.running.values()) + self.reserved(name)
             assert self.used[name] == held, f"domain {self.name}: used {name}={self.used[name]}, but {held} is held"
-        waiting = list(self.queue)
-        assert waiting == sorted(waiting, key=order), f"domain {self.name}: the queue is out of order"
-        minimum = sum(action.sizes[0] for action in waiting)
+        self.queue.validate(f"domain {self.name}")
+        minimum = sum(action.sizes[0] for action in self.queue)
         assert self.queued_units == minimum, f"domain {self.name}: queued_units={self.queued_units}, not {minimum}"
         self.delivery.validate({name: hold.units[self.key] for name, hold in self.running.items()})
         both = {action.id for action in self.waiting()} & self.running.keys()

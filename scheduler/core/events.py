@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scheduler.core.quota import CallSent, ProviderClosed, Quota, QuotaChanged, QuotaSpent
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -48,21 +50,6 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
-    """What an API provider allows.
-
-    Args:
-        concurrency: calls in flight.
-        per_second: calls started per second on average; None is unlimited.
-        burst: calls that may start at once when the bucket is full.
-    """
-
-    concurrency: int
-    per_second: float | None = None
-    burst: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Submitted:
     """An action arrived (or came back to be run again)."""
 
@@ -78,6 +65,7 @@ class Restored:
     action: Action
     node: str
     units: int
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +131,15 @@ class NodeLost:
 
 
 @dataclass(frozen=True, slots=True)
+class JobWeight:
+    """An RL job shares with others by this weight, from now on; None lets it go."""
+
+    at: int
+    job: str
+    weight: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TrajectoryOpened:
     """A trajectory wants a sandbox with `memory` MiB for its lifetime. Answered by OpenSandbox when it fits.
 
@@ -202,6 +199,11 @@ Event = (
     | Cancelled
     | NodeJoined
     | NodeLost
+    | QuotaChanged
+    | ProviderClosed
+    | CallSent
+    | QuotaSpent
+    | JobWeight
     | TrajectoryOpened
     | TrajectoryRestored
     | SandboxReady
@@ -212,11 +214,15 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Start this action on this node with so many units of its key resource; 0 for a light action."""
+    """Start this action on this node with so many units of its key resource; 0 for a light action.
+
+    `lane` says which of our keys to a provider its calls use.
+    """
 
     action: str
     node: str
     units: int
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from scheduler.core.api_pool import ApiPool
+from scheduler.core.api_pool import ApiPool, QuotaEvent
 from scheduler.core.attention import Attention
 from scheduler.core.cpu import CpuNode
 from scheduler.core.domain import CPU, MEMORY, Domain
@@ -15,6 +15,7 @@ from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
 from scheduler.core.gpu import GpuNode
 from scheduler.core.gpu_pool import GpuPool
 from scheduler.core.pool import NodePool, Pool, foreign, kind_of
+from scheduler.core.quota import QuotaChanged
 from scheduler.core.trajectories import Trajectories, Trajectory
 from scheduler.core.waiting import Waiter, WaitingRoom
 
@@ -36,6 +37,7 @@ class Placement:
         self.room = WaitingRoom()
         self.grants: dict[str, Domain] = {}
         self._restoring: dict[str, Restored] = {}
+        self._shares: dict[str, int] = {}
 
     def domains(self) -> Iterator[Domain]:
         """Return all domains: CPU nodes, GPU nodes, providers, each in order of joining."""
@@ -101,6 +103,8 @@ class Placement:
         if any(event.node in pool.nodes for kind, pool in self._pools.items() if kind != event.kind):
             refusals += self.lose(event.node)
         self._pools[event.kind].join(event)
+        for domain in self._pools[event.kind].domains():
+            domain.queue.share(self._shares)
         here = self.trajectories.node_joined(event.node)
         self._settle()
         refusals += self._reroute(event.kind)
@@ -119,6 +123,20 @@ class Placement:
         for waiter in chain.from_iterable(map(self.room.of, kept)):
             waiter.move(None)
         return refusals + [refusal for kind in kinds for refusal in self._reroute(kind)]
+
+    def weigh(self, job: str, weight: int | None) -> None:
+        """Let a job share by a weight with others; None lets it go."""
+        self._shares.pop(job, None)
+        if weight is not None:
+            self._shares[job] = weight
+        for domain in self.domains():
+            domain.queue.share(self._shares)
+            domain.touch()
+
+    def quota(self, event: QuotaEvent) -> list[Reject]:
+        """Take in what happened to a quota. Returns the refusals."""
+        self.api.take_in(event)
+        return self._reroute("api") if isinstance(event, QuotaChanged) else []
 
     def validate(self) -> None:
         """Raise AssertionError, naming the book, if the books do not add up."""
@@ -184,7 +202,7 @@ class Placement:
             kind = kind_of(event.action)
             domain = self._pools[kind].domain_at(event.node, event.action) if kind is not None else None
             if domain is not None:
-                domain.restore(event.at, _charged(event.action), event.node, event.units)
+                domain.restore(event.at, _charged(event.action), event.node, event.units, event.lane)
                 self.grants[name] = domain
                 del self._restoring[name]
 

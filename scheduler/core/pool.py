@@ -20,6 +20,9 @@ class Pool(Protocol):
     def nodes(self) -> Collection[str]:
         """The names of the nodes that are present."""
 
+    def domains(self) -> Iterable[Domain]:
+        """Return its domains, in order of becoming known."""
+
     def join(self, event: NodeJoined) -> None:
         """Add a node, or take over what a node that is here offers now."""
 

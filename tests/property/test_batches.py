@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.admission import Admission
-from scheduler.core.events import Cancelled, Event, NodeJoined, Quota, Released, Resized, Submitted, Tick
+from scheduler.core.events import Cancelled, Event, NodeJoined, Released, Resized, Submitted, Tick
+from scheduler.core.quota import Quota
 from tests.support.core import action
 from tests.support.ledger import Ledger
 from tests.support.promises import Provider

@@ -12,7 +12,6 @@ from scheduler.core.events import (
     Event,
     Grant,
     NodeJoined,
-    Quota,
     Reject,
     Released,
     Resize,
@@ -21,6 +20,7 @@ from scheduler.core.events import (
     Submitted,
     TrajectoryOpened,
 )
+from scheduler.core.quota import Quota
 
 
 def action(

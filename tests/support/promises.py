@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from scheduler.core.events import Action, Quota
+from scheduler.core.events import Action
+from scheduler.core.quota import Quota
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from scheduler.core.events import Quota
+from scheduler.core.quota import Quota
 
 QUOTAS = {"search": Quota(concurrency=3, per_second=4.0, burst=2), "chat": Quota(concurrency=2)}
 KEYS = ["cpu", "gpu", "api:search", "api:chat"]

@@ -219,7 +219,10 @@ def test_only_domains_in_which_something_changed_are_decided(monkeypatch: pytest
     [
         (lambda places: places.cpu.nodes["n"].used.update(cpu=3), "domain n: used cpu=3, but 2 is held"),
         (lambda places: setattr(places.cpu.nodes["n"], "queued_units", 9), "domain n: queued_units=9, not 1"),
-        (lambda places: places.cpu.nodes["n"].queue._actions.reverse(), "domain n: the queue is out of order"),
+        (
+            lambda places: places.cpu.nodes["n"].queue._lines[""]._actions.reverse(),
+            "domain n: the queue is out of order",
+        ),
         (lambda places: places.grants.pop("a1"), "grants: "),
         (lambda places: places.room.forget("a2"), "waiting room: "),
         (lambda places: places.cpu.nodes["n"].unreserve("t"), "node n: memory is held for"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core.events import Cancelled, NodeLost, Quota, Reject, Released, Restored, Tick
+from scheduler.core.events import Cancelled, NodeLost, Reject, Released, Restored, Tick
+from scheduler.core.quota import Quota
 from tests.support.core import Driver, action, grants, rejects
 
 SEARCH = "api:search"

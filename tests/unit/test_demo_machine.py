@@ -41,6 +41,8 @@ def test_the_stack_spends_less_than_the_provider_allows() -> None:
     stack = SMALL.stack("tangram", "http://127.0.0.1:1", Path("state"))
     (node,) = stack.api
     search = node.providers["search"]
+    assert search.concurrency is not None
+    assert search.burst is not None
     assert search.concurrency <= PROVIDER.concurrency
     assert PER_SECOND + search.burst < PROVIDER.per_window
     assert stack.imports == ("compose.demo.actions",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.events import Quota
+from scheduler.core.quota import Quota
 from tests.support.core import Driver, action
 
 

@@ -13,7 +13,8 @@ from compose.simulate.outcome import Outcome
 from compose.simulate.policies import simulate
 from compose.simulate.replay import recorded_batch, replay
 from compose.simulate.workloads.registry import find
-from scheduler.core.events import Event, Grant, NodeJoined, Quota, Released, Submitted, TrajectoryOpened
+from scheduler.core.events import Event, Grant, NodeJoined, Released, Submitted, TrajectoryOpened
+from scheduler.core.quota import Quota
 from scheduler.record import RecordedAdmission, open_record, read_record
 from tangram_tasks.errors import ConfigurationError
 from tests.support.core import action

@@ -116,7 +116,7 @@ def test_replay(tmp_path: Path) -> None:
         "paper",
         "live",
     ]
-    file.write_text(file.read_text().replace('"units":1}', '"units":2}', 1))
+    file.write_text(file.read_text().replace('"units":1,"lane"', '"units":2,"lane"', 1))
     result = simulate("--replay", str(file))
     assert result.exit_code == 1
     assert "equal decisions: line" in result.stdout

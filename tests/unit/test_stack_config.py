@@ -44,7 +44,7 @@ def test_a_file_describes_every_kind_of_node(tmp_path: Path) -> None:
     assert config.cpu_unit == 0.25
     assert config.prefix == "p:"
     assert config.port == 7001
-    assert config.api[0].providers["search"].burst == 1
+    assert config.api[0].providers["search"].burst is None
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from scheduler.core.admission import Admission
-from scheduler.core.events import Action, NodeJoined, Quota
+from scheduler.core.events import Action, NodeJoined
 from scheduler.core.fcfs import AGING
+from scheduler.core.quota import Quota
 from scheduler.core.residency import AGING as COLD
 from tests.support.core import action
 from tests.support.virtual_time import VirtualTime
