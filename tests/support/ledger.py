@@ -239,10 +239,8 @@ class Ledger:
         if action.light or policy in ("residency", "wait_or_start") or (policy == "live" and not self.instant):
             return  # they reorder on purpose; `live` hands out units as nodes give them back
         for other in self._queue_of(self._domain_of(granted)):
-            if other.light:
-                continue  # it waits for a slot of a lane of its own
-            if policy == "live" and self._may_be_passed(other, self._domain_of(granted)):
-                continue
+            if other.light or (policy == "live" and self._may_be_passed(other, self._domain_of(granted))):
+                continue  # light ones wait for slots of their own
             assert order_of(action) < order_of(other), f"{action.id} was granted before {other.id}"
 
     def _may_be_passed(self, other: Action, node: str) -> bool:
