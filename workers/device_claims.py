@@ -30,7 +30,7 @@ class DeviceClaims:
     """Devices by index, each free or held by one action.
 
     All devices of an action are taken at once, so two actions can never wait for each other. Those who wait for the
-    same devices are served in the order of arrival; the first few choose together, at the smallest cost for all of them.
+    same devices are served in the order of arrival; the first few choose together, at the smallest cost for all.
 
     Args:
         cells: the devices and their cells.

@@ -136,12 +136,20 @@ class GpuNode:
         return [pager.state(service) for pager in self._pagers(service)]
 
     def load(self, service: str, *, deadline: float) -> PageIn:
-        """Page a service in where that costs least. Raises InvalidAction, ServiceUnavailable."""
-        spans = self.find(service).spans
+        """Page a service in wherever it has failed, else where that costs least.
+
+        Raises InvalidAction, ServiceUnavailable.
+        """
         pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
-        places = spans or tuple((index,) for index in pagers)
-        chosen = min(places, key=lambda place: (len(place), sum(pagers[index].cost(service) for index in place)))
-        loads = [pagers[index].load(service, deadline=deadline) for index in chosen]
+        places: tuple[Cell, ...] = self.find(service).spans or tuple((index,) for index in pagers)
+        failed = {index for index, pager in pagers.items() if pager.residency(service) is Residency.FAILED}
+        chosen: set[int] = set()
+        for place in places:  # from small to large
+            if failed.intersection(place) - chosen:
+                chosen.update(place)
+        if not chosen:
+            chosen.update(min(places, key=lambda place: (len(place), sum(pagers[at].cost(service) for at in place))))
+        loads = [pagers[index].load(service, deadline=deadline) for index in sorted(chosen)]
         return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
 
     def park(self, service: str, *, deadline: float | None = None) -> None:
