@@ -141,14 +141,15 @@ class GpuNode:
         Raises InvalidAction, ServiceUnavailable.
         """
         pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
-        places: tuple[Cell, ...] = self.find(service).spans or tuple((index,) for index in pagers)
+        places = self.find(service).spans or tuple((index,) for index in pagers)
         failed = {index for index, pager in pagers.items() if pager.residency(service) is Residency.FAILED}
         chosen: set[int] = set()
         for place in places:  # from small to large
             if failed.intersection(place) - chosen:
                 chosen.update(place)
         if not chosen:
-            chosen.update(min(places, key=lambda place: (len(place), sum(pagers[at].cost(service) for at in place))))
+            cheapest = min(places, key=lambda place: (len(place), sum(pagers[at].cost(service) for at in place)))
+            chosen.update(cheapest)
         loads = [pagers[index].load(service, deadline=deadline) for index in sorted(chosen)]
         return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
 
