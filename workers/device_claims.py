@@ -85,6 +85,10 @@ class DeviceClaims:
         """Whether nobody holds a device at this moment, and somebody could."""
         return self._holders[index] is None and index not in self._retired
 
+    def holder(self, index: int) -> str | None:
+        """Return the action that holds a device."""
+        return self._holders[index]
+
     def recheck(self) -> None:
         """Let everybody who waits run its check."""
         with self._changed:

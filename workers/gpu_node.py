@@ -172,6 +172,20 @@ class GpuNode:
         self._claims.recheck()
         return True
 
+    def lose(self, index: int) -> None:
+        """Tell the action that uses a device that it is gone."""
+        action = self._claims.holder(index)
+        lease = None if action is None else self._leases.find(action)
+        if lease is not None:
+            lease.lose(f"GPU {self._slots.devices[index].pager.device} of node {self.node} is lost")
+
+    def takes(self, service: str, units: int) -> bool:
+        """Whether a lease can have so many devices. Raises ServiceUnavailable if the node stops."""
+        try:
+            return bool(self._choices(service, "", units))
+        except InvalidAction:
+            return False
+
     def stats(self) -> dict[str, float]:
         """Counters since the start, and on how many devices each service is resident."""
         pagers = [slot.pager for slot in self._slots.devices]
@@ -230,7 +244,7 @@ class GpuNode:
     def _health(self, inventory: Inventory) -> DeviceHealth | None:
         if inventory.source != "nvml":
             return None
-        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire)
+        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire, self.lose)
 
     def _pagers(self, service: str) -> list[Pager]:
         found = [slot.pager for slot in self._slots.devices if service in slot.replicas]
