@@ -19,8 +19,8 @@ from tangram_tasks.wire import (
     ServiceAnswer,
     ServiceOrder,
 )
-from workers.cpu_book import GrantUnheld
 from workers.gpu_node import GpuNode
+from workers.grant_unheld import GrantUnheld
 from workers.node import Applied, Usage
 from workers.service_lease import ServiceLease
 from workers.service_orders import obey_service_order

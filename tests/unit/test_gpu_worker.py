@@ -13,9 +13,9 @@ from tangram_tasks.action import ActionSpec, Demand
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import InvalidAction, NodeLost, ServiceUnavailable
 from tangram_tasks.wire import ActionHeader, GrantHeader
-from workers.cpu_book import GrantUnheld
 from workers.gpu_node import GpuNode
 from workers.gpu_worker import GpuWorker
+from workers.grant_unheld import GrantUnheld
 
 PAIRS = {"pairs": [["a", "a"]]}
 
