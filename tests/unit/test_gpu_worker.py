@@ -91,6 +91,7 @@ def test_a_device_that_is_lost_in_a_call_ends_it(node: GpuNode, monkeypatch: pyt
     hangs = threading.Event()
 
     def answer(*_: Any) -> list[float]:
+        node._claims.retire(0, True)
         node.lose(0)
         hangs.wait(10)
         return [0.0]
@@ -99,6 +100,7 @@ def test_a_device_that_is_lost_in_a_call_ends_it(node: GpuNode, monkeypatch: pyt
     try:
         with pytest.raises(GrantUnheld):
             _run(node, _score)
+        assert node.capacity == {"gpu": 3}, "the lost one is not taken off twice, as lost and as busy"
     finally:
         hangs.set()
 
