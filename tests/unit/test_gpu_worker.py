@@ -5,17 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from celery.exceptions import Ignore
 
 from tangram_tasks.action import ActionSpec, Demand
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import InvalidAction, NodeLost, ServiceUnavailable
-from tangram_tasks.wire import ActionHeader, GrantHeader
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
 from workers.gpu_node import GpuNode
 from workers.gpu_worker import GpuWorker
 from workers.grant_unheld import GrantUnheld
+from workers.runtime import Runtime
+
+if TYPE_CHECKING:
+    from workers.claims import Claims
 
 PAIRS = {"pairs": [["a", "a"]]}
 
@@ -111,3 +117,35 @@ def test_the_loss_of_another_device_is_nothing_to_an_action(node: GpuNode) -> No
         assert _score(applied.context) == [1.0]
     with pytest.raises(ServiceUnavailable, match="own fault"), _apply(node, 1, units=1):
         raise ServiceUnavailable("own fault")
+
+
+class Ledger:
+    """The worker's side of the ledger, where every grant stands."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, bool]] = []
+
+    def start(self, grant: str) -> bool:
+        return True
+
+    def holds(self, grant: str) -> bool:
+        return True
+
+    def done(self, record: DoneRecord, *, requeue: bool) -> bool:
+        self.ended.append((record.outcome, requeue))
+        return True
+
+
+def test_the_grant_of_an_action_whose_device_is_lost_goes_back_to_the_queue(node: GpuNode) -> None:
+    ledger = Ledger()
+    runtime = Runtime(GpuWorker("gpu-1", node), cast("Claims", ledger))
+    asked = ActionSpec(demand=Demand(sizes={"gpu": (1,)}), service="judge", timeout=10)
+    grant = GrantHeader(id="1-1-x", node="gpu-1", units=1, granted_at=0.0)
+    headers = {HEADER: ActionHeader(spec=asked).model_dump(), GRANT_HEADER: grant.model_dump()}
+    request = SimpleNamespace(id="a1", task="t", get=headers.get)
+
+    runtime.claim(request)
+    with pytest.raises(Ignore), runtime.resources(request):
+        node.lose(0)
+    runtime.end(grant, "a1", requeue=False)
+    assert ledger.ended == [("refused", True)]
