@@ -22,6 +22,11 @@ from workers.model_files import offline_transformers
 from workers.replica import Replica
 
 ROUNDS = 11
+#: Neither of the two that are compared always follows the other.
+ORDERS = (
+    ("copy", "page_in", "page_out", "per_tensor", "fresh"),
+    ("page_in", "copy", "page_out", "per_tensor", "fresh"),
+)
 REACH = 1.15
 LINK_GBPS = 1.0
 TOKENS = 32
@@ -39,13 +44,16 @@ SHAPE = {
 
 
 def run() -> dict[str, Any]:
-    """Measure; the value is the median page-in by the median copy of the same bytes."""
+    """Measure; the value is the fastest page-in by the fastest copy of the same bytes into the same memory.
+
+    What others do on the machine only makes either longer; the medians in the detail tell how busy it was.
+    """
     module = reward_model()
     image = HostImage.from_module(module, CpuOps())
     times = _copies(module, image)
     medians = {name: statistics.median(values) for name, values in times.items()}
     ratios = [ours / theirs for ours, theirs in zip(times["page_in"], times["copy"], strict=True)]
-    value = medians["page_in"] / medians["copy"]
+    value = min(times["page_in"]) / min(times["copy"])
     return {
         "name": "pagein",
         "value": round(value, 3),
@@ -59,6 +67,7 @@ def run() -> dict[str, Any]:
             "megabytes": round(image.nbytes / 1e6, 1),
             "tensors": len(image.segments),
             "milliseconds": {name: round(1e3 * median, 2) for name, median in medians.items()},
+            "fastest_milliseconds": {name: round(1e3 * min(values), 2) for name, values in times.items()},
             "gigabytes_per_s": {
                 name: round(image.nbytes / medians[name] / 1e9, 2)
                 for name in ("copy", "page_in", "per_tensor", "fresh")
@@ -80,10 +89,10 @@ def reward_model(seed: int = 0) -> nn.Module:
 def _copies(module: nn.Module, image: HostImage) -> dict[str, list[float]]:
     """Return seconds of each way, measured in turns so that the machine's mood meets all of them."""
     ops = CpuOps()
-    target, memory = ops.arena(image.nbytes), ops.arena(image.nbytes)
+    memory = ops.arena(image.nbytes)  # of both: other pages alone made up to a fifth of difference
     replica = Replica("pagein", copy.deepcopy(module), image, ops, memory)
     ways: dict[str, Callable[[], object]] = {
-        "copy": lambda: target.copy_(image.buffer),
+        "copy": lambda: memory.copy_(image.buffer),
         "page_in": lambda: replica.page_in(0),
         "page_out": replica.page_out,
         "per_tensor": lambda: [view.clone() for _, view in image.views(image.buffer)],
@@ -91,8 +100,8 @@ def _copies(module: nn.Module, image: HostImage) -> dict[str, list[float]]:
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(ROUNDS + 1):
-        for name, way in ways.items():
-            took = _seconds(way)
+        for name in ORDERS[turn % len(ORDERS)]:
+            took = _seconds(ways[name])
             if turn:  # the first round warms up
                 times[name].append(took)
     return times

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import uuid4
 
 import redis
@@ -42,7 +44,7 @@ def nodes_with(nodes: Iterable[NodeStatus], *, service: str, node: str = "") -> 
 def ask(
     client: redis.Redis, keys: Keys, nodes: Sequence[str], *, verb: ServiceVerb, service: str, timeout: float
 ) -> Iterator[ServiceAnswer]:
-    """Give every node an order; yield their answers. One that does not answer in time answers that.
+    """Give every node an order; yield their answers as they come. One that does not answer in time answers that.
 
     Args:
         client: connection to the broker, with a socket timeout of more than `timeout` and 5 s.
@@ -55,9 +57,12 @@ def ask(
     orders = {node: ServiceOrder(verb=verb, service=service, reply=uuid4().hex, timeout=timeout) for node in nodes}
     for node, order in orders.items():
         client.rpush(keys.orders(node), order.model_dump_json())
-    for node, order in orders.items():
-        found = client.blpop([keys.answer(order.reply)], timeout=timeout + _WAY)
-        if found is None:
-            yield ServiceAnswer(node=node, ok=False, message=f"no answer within {timeout + _WAY:g} s: does it live?")
-        else:
+    waiting = {keys.answer(order.reply): node for node, order in orders.items()}
+    end = time.monotonic() + timeout + _WAY
+    while waiting and (left := end - time.monotonic()) > 0:  # for all at once: an answer does not wait for another
+        found: Any = client.blpop(list(waiting), timeout=left)
+        if found is not None:
+            del waiting[found[0].decode()]
             yield ServiceAnswer.model_validate_json(found[1])
+    for node in waiting.values():
+        yield ServiceAnswer(node=node, ok=False, message=f"no answer within {timeout + _WAY:g} s: does it live?")

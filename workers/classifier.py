@@ -57,7 +57,8 @@ class Classifier:
     def score(self, module: nn.Module, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the only logit of each pair, or the probability of the chosen label."""
         if self._tokenizer.chat_template:
-            logits = self._logits(module, [self._conversation(*pair) for pair in pairs])
+            chats = [self._conversation(*pair) for pair in pairs]
+            logits = self._logits(module, chats, special=False)  # the template has written them
         else:
             logits = self._logits(module, [left for left, _ in pairs], [right for _, right in pairs])
         column = logits[:, 0] if self._label is None else logits.softmax(-1)[:, self._label]
@@ -74,10 +75,15 @@ class Classifier:
         text: str = self._tokenizer.apply_chat_template(turns, tokenize=False)
         return text
 
-    def _logits(self, module: nn.Module, *sides: list[str]) -> Tensor:
+    def _logits(self, module: nn.Module, *sides: list[str], special: bool = True) -> Tensor:
         with self._lock:
             batch = self._tokenizer(
-                *sides, padding=True, truncation=True, max_length=self._max_tokens, return_tensors="pt"
+                *sides,
+                add_special_tokens=special,
+                padding=True,
+                truncation=True,
+                max_length=self._max_tokens,
+                return_tensors="pt",
             )
         device: torch.device = next(module.parameters()).device
         logits: Tensor = module(**batch.to(device)).logits

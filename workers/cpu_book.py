@@ -7,13 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tangram_tasks.action import Qos
-from tangram_tasks.errors import ConfigurationError, SandboxError
+from tangram_tasks.errors import ConfigurationError
 from workers.core_choice import choose, surplus
+from workers.grant_unheld import GrantUnheld
 from workers.topology import Topology, read_topology
-
-
-class GrantUnheld(SandboxError):
-    """The node's own book has no room for what was granted: the scheduler must choose again."""
 
 
 @dataclass(frozen=True, slots=True)

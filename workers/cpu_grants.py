@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from tangram_tasks.action import Qos
 from tangram_tasks.errors import InvalidAction, SandboxError
-from workers.cpu_book import CpuBook, GrantUnheld, Share
+from workers.cpu_book import CpuBook, Share
+from workers.grant_unheld import GrantUnheld
 from workers.sandbox_lease import SandboxLease
 
 logger = logging.getLogger(__name__)

@@ -120,8 +120,10 @@ class DeviceBooks:
         """Return the error of an action that found no room in time."""
         holders = ", ".join(sorted({pin for other in self.entries.values() for pin in other.pins})) or "nobody"
         kept = ", ".join(sorted(other.service for other in self.entries.values() if other.kept)) or "nothing"
+        failed = [other.service for other in self.entries.values() if other.state is Residency.FAILED and other.charged]
+        stuck = f", not given back: {', '.join(sorted(failed))}" if failed else ""
         return ServiceUnavailable(
             f"service {entry.service} ({entry.paged.nbytes / MIB:.1f} MiB) found no room on device {self.device} "
             f"(budget {self._arena.budget / MIB:.1f} MiB) before the deadline of action {action}; in use by {holders}, "
-            f"kept: {kept}: raise the budget, or run fewer services on this device at once"
+            f"kept: {kept}{stuck}: raise the budget, or run fewer services on this device at once"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -29,8 +29,8 @@ class _Waiting:
 class DeviceClaims:
     """Devices by index, each free or held by one action.
 
-    All devices of an action are taken at once, so two actions can never wait for each other. Those who wait are served
-    in the order of arrival; the first few choose together, at the smallest cost for all of them.
+    All devices of an action are taken at once, so two actions can never wait for each other. Those who wait for the
+    same devices are served in the order of arrival; the first few choose together, at the smallest cost for all.
 
     Args:
         cells: the devices and their cells.
@@ -82,8 +82,12 @@ class DeviceClaims:
                 self._changed.notify_all()
 
     def idle(self, index: int) -> bool:
-        """Whether nobody holds a device at this moment."""
-        return self._holders[index] is None
+        """Whether nobody holds a device at this moment, and somebody could."""
+        return self._holders[index] is None and index not in self._retired
+
+    def holder(self, index: int) -> str | None:
+        """Return the action that holds a device."""
+        return self._holders[index]
 
     def recheck(self) -> None:
         """Let everybody who waits run its check."""
@@ -123,9 +127,23 @@ class DeviceClaims:
                 self._changed.notify_all()
 
     def _assign(self) -> None:
-        """Choose for as many of the first who wait as can be served at once."""
-        free = [index for index, holder in enumerate(self._holders) if holder is None and index not in self._retired]
-        first = [(name, one) for name, one in self._waiting.items() if one.chosen is None][:TOGETHER]
+        """Serve all who wait and can be, in the order of arrival.
+
+        Who cannot is passed only by those who take nothing of what would do for it.
+        """
+        free = {index for index, holder in enumerate(self._holders) if holder is None and index not in self._retired}
+        waiting = [(name, one) for name, one in self._waiting.items() if one.chosen is None]
+        while waiting and free:
+            served = self._serve(waiting[:TOGETHER], free)
+            for cell in served:
+                free.difference_update(cell)
+            waiting = waiting[len(served) :]
+            if not served:
+                _, blocked = waiting.pop(0)
+                free.difference_update(*blocked.choices)
+
+    def _serve(self, first: list[tuple[str, _Waiting]], free: Collection[int]) -> list[Cell]:
+        """Choose for as many of the first as can be served at once; returns what they got."""
         while first:
             cells = arrange(free, [self._want(one, free) for _, one in first])
             if cells is not None:
@@ -134,10 +152,11 @@ class DeviceClaims:
                     for index in cell:
                         self._holders[index] = name
                 self._changed.notify_all()
-                return
-            first.pop()
+                return cells
+            first = first[:-1]
+        return []
 
-    def _want(self, asked: _Waiting, free: Sequence[int]) -> Want:
+    def _want(self, asked: _Waiting, free: Collection[int]) -> Want:
         choices = tuple(cell for cell in asked.choices if set(cell) <= set(free))
         cost = {cell: _RANK * sum(map(asked.rank, cell)) + self.cells.broken(cell, free) for cell in choices}
         return Want(choices, cost)

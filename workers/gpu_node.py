@@ -136,12 +136,21 @@ class GpuNode:
         return [pager.state(service) for pager in self._pagers(service)]
 
     def load(self, service: str, *, deadline: float) -> PageIn:
-        """Page a service in where that costs least. Raises InvalidAction, ServiceUnavailable."""
-        spans = self.find(service).spans
+        """Page a service in wherever it has failed, else where that costs least.
+
+        Raises InvalidAction, ServiceUnavailable.
+        """
         pagers = {index: slot.pager for index, slot in enumerate(self._slots.devices) if service in slot.replicas}
-        places = spans or tuple((index,) for index in pagers)
-        chosen = min(places, key=lambda place: (len(place), sum(pagers[index].cost(service) for index in place)))
-        loads = [pagers[index].load(service, deadline=deadline) for index in chosen]
+        places = self.find(service).spans or tuple((index,) for index in pagers)
+        failed = {index for index, pager in pagers.items() if pager.residency(service) is Residency.FAILED}
+        chosen: set[int] = set()
+        for place in places:  # from small to large
+            if failed.intersection(place) - chosen:
+                chosen.update(place)
+        if not chosen:
+            cheapest = min(places, key=lambda place: (len(place), sum(pagers[at].cost(service) for at in place)))
+            chosen.update(cheapest)
+        loads = [pagers[index].load(service, deadline=deadline) for index in sorted(chosen)]
         return PageIn(sum(one.seconds for one in loads), sum(one.count for one in loads))
 
     def park(self, service: str, *, deadline: float | None = None) -> None:
@@ -162,6 +171,20 @@ class GpuNode:
         lease.cancel()
         self._claims.recheck()
         return True
+
+    def lose(self, index: int) -> None:
+        """Tell the action that uses a device that it is gone."""
+        action = self._claims.holder(index)
+        lease = None if action is None else self._leases.find(action)
+        if lease is not None:
+            lease.lose(f"GPU {self._slots.devices[index].pager.device} of node {self.node} is lost")
+
+    def takes(self, service: str, units: int) -> bool:
+        """Whether a lease can have so many devices. Raises ServiceUnavailable if the node stops."""
+        try:
+            return bool(self._choices(service, "", units))
+        except InvalidAction:
+            return False
 
     def stats(self) -> dict[str, float]:
         """Counters since the start, and on how many devices each service is resident."""
@@ -221,7 +244,7 @@ class GpuNode:
     def _health(self, inventory: Inventory) -> DeviceHealth | None:
         if inventory.source != "nvml":
             return None
-        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire)
+        return DeviceHealth([slot.pager.device for slot in self._slots.devices], poll, self._claims.retire, self.lose)
 
     def _pagers(self, service: str) -> list[Pager]:
         found = [slot.pager for slot in self._slots.devices if service in slot.replicas]

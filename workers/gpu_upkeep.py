@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 
 PERIOD = 1.0  # s between two looks
 HEALTH_EVERY = 5  # looks
+_LAST_LOOK = 5.0  # s
 
 
 class GpuUpkeep:
@@ -41,9 +42,9 @@ class GpuUpkeep:
             )
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Look no more; a look that hangs (in the driver, or at an engine) is left behind. Idempotent."""
         self._end.set()
-        self._thread.join()
+        self._thread.join(_LAST_LOOK)
 
     def _run(self) -> None:
         while not self._end.wait(PERIOD):

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tangram_tasks.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -50,7 +52,10 @@ class HostMemory:
         return tuple(entry.service for entry in self._entries if entry.image.cold)
 
     def add(self, service: str, image: HostImage) -> None:
-        """Take an image in; from now on it may become cold. Raises OSError if it cannot be written to disk."""
+        """Take an image in; from now on it may become cold.
+
+        Raises ConfigurationError if it cannot be written to disk.
+        """
         entry = _Entry(service, image)
         self._entries.append(entry)
         image.hold = partial(self._hold, entry)
@@ -58,9 +63,18 @@ class HostMemory:
             return
         logger.warning("host images take more than %d bytes: the least used ones stay on disk", self._budget)
         for one in self._entries:
-            one.image.spill(self._folder)
+            self._spill(one)
         with self._lock:
             self._make_room(0)
+
+    def _spill(self, entry: _Entry) -> None:
+        try:
+            entry.image.spill(self._folder)
+        except OSError as error:
+            raise ConfigurationError(
+                f"service {entry.service}: host images take more than {self._budget} bytes of memory, and its image "
+                f"of {entry.image.nbytes} bytes cannot be written to {self._folder}: {error}"
+            ) from error
 
     @contextmanager
     def _hold(self, entry: _Entry) -> Iterator[Tensor]:

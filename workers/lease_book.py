@@ -52,9 +52,9 @@ class LeaseBook:
 
     @property
     def stuck(self) -> int:
-        """Devices on which something runs whose action is over."""
+        """Devices on which something runs whose action is over, but one that was lost: that is out of use anyway."""
         with self._lock:
-            return sum(opened.lease.units for opened in self._lingering)
+            return sum(opened.lease.units - bool(opened.lease.lost) for opened in self._lingering)
 
     @property
     def closed(self) -> bool:

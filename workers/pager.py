@@ -242,20 +242,36 @@ class Pager:
             self._changed.notify_all()
 
     def _release(self, entry: Entry, action: str) -> str:
-        """Drop a pin; return what is wrong with the service's weights since, or ""."""
-        with self._changed:
-            entry.pins.remove(action)
-            self._books.used(entry)
-            if not entry.pins:
-                entry.paged.leased = False
-            problem = "" if entry.pins else entry.paged.settle()
-            mine = bool(problem) and entry.state is Residency.RESIDENT  # else somebody is about to page it out
-            if problem:
-                entry.state, entry.reason = Residency.DRAINING, problem
-            self._changed.notify_all()
+        """Drop a pin; return what is wrong with the service's weights since, or "".
+
+        The last pin is dropped when its use is settled, which may take as long as a copy and needs no lock: the pin
+        holds the service meanwhile. Who used it during that time leaves it to be settled once more.
+        """
+        problem, settled = "", -1
+        while True:
+            with self._changed:
+                if problem or len(entry.pins) > 1 or settled == entry.hits:
+                    mine = self._unpin(entry, action, problem)
+                    break
+                settled = entry.hits
+            problem = _settle(entry)
         if mine:
             self._page_out(entry, problem)
         return problem
+
+    def _unpin(self, entry: Entry, action: str, problem: str) -> bool:
+        """Drop a pin, with the lock held; whether the caller must page the service out for its problem."""
+        entry.pins.remove(action)
+        self._books.used(entry)
+        self._changed.notify_all()
+        if entry.pins:
+            return False  # the last one will find the problem again
+        entry.paged.leased = False
+        if not problem:
+            return False
+        mine = entry.state is Residency.RESIDENT  # else somebody is about to page it out
+        entry.state, entry.reason = Residency.DRAINING, problem
+        return mine
 
     def _page_out(self, entry: Entry, reason: str = "") -> None:
         """Page out what only this thread may move; `reason` says that it has failed. Called without the lock."""
@@ -273,3 +289,10 @@ class Pager:
             self._changed.notify_all()
         if interrupt is not None:
             raise interrupt
+
+
+def _settle(entry: Entry) -> str:
+    try:
+        return entry.paged.settle()
+    except Exception as error:  # noqa: BLE001  # whatever it was, nobody knows what the weights are now
+        return f"the weights cannot be looked at: {error!r}"

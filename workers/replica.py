@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tangram_tasks.errors import ServiceUnavailable
+from workers.bound_tensors import BoundTensors
 from workers.device_ops import DeviceOps
 from workers.host_image import HostImage
 from workers.layers import LayeredCopy, layers_of
@@ -46,14 +47,15 @@ class Replica:
         self._image = image
         self._ops = ops
         self._memory = memory
-        self._tensors = tensors_of(module)
-        self._versions: dict[str, int] = {}
-        self._parked = True
-        self._bind(image.buffer)
+        self._tensors = BoundTensors(module, image)
+        self._slab: Tensor | None = None  # None is parked
+        self._tensors.bind(image.buffer)
         image.followers.append(self._follow)
         self._guard = _Guard(service)
         module.register_forward_pre_hook(self._guard)
-        self._layered = LayeredCopy(service, layers_of(module, self._tensors, image.segments), ops) if overlap else None
+        self._layered = (
+            LayeredCopy(service, layers_of(module, self._tensors.by_name, image.segments), ops) if overlap else None
+        )
         self._on_relocate = on_relocate
         self._offset: int | None = None
         self.generation = 0
@@ -86,8 +88,8 @@ class Replica:
             if not self._image.intact(slab):
                 raise ServiceUnavailable(f"the copy of service {self._service} differs from its host image")
         with self._image.lock:
-            self._parked = False
-            self._bind(slab)
+            self._slab = slab
+            self._tensors.bind(slab)
         self._moved_to(offset)
 
     def page_out(self) -> int:
@@ -95,42 +97,41 @@ class Replica:
         if self._layered is not None:
             self._layered.finish()
         with self._image.lock:
-            self._parked = True
-            self._bind(self._image.buffer)
+            self._slab = None
+            self._tensors.bind(self._image.buffer)
         return 0
 
     def settle(self) -> str:
-        """Keep changes of declared buffers. See `Paged`; writes through `.data` are not noticed."""
+        """Keep declared buffers, and look for other changes. See `Paged`.
+
+        A write through `.data` leaves no trace in torch: it is found by its bytes, in one block of the image per use
+        in turn. So it is found at once in a small model, and after some uses in a large one.
+        """
         problem = self._layered.finish() if self._layered is not None else ""
-        if problem:
+        if problem or self._slab is None:
             return problem
-        changed = {name for name, tensor in self._tensors.items() if tensor._version != self._versions[name]}
-        for name in changed & self._image.mutable:
-            self._image.store(name, self._tensors[name])
-            self._versions[name] = self._tensors[name]._version
-        undeclared = sorted(changed - self._image.mutable)
-        if not undeclared:
+        problem = self._tensors.keep(self._slab)
+        if problem:
+            return f"service {self._service}: {problem}"
+        changed = self._tensors.changed()
+        if changed:
+            return f"service {self._service} changed {', '.join(changed)} in a call: declare it mutable to keep changes"
+        if self._image.intact(self._slab, blocks=1):
             return ""
-        return f"service {self._service} changed {', '.join(undeclared)} in a call: declare it mutable to keep changes"
+        return f"service {self._service} changed weights in a call, through .data or outside of torch"
 
     def _follow(self) -> None:
         """The image's bytes lie elsewhere now."""
-        if self._parked:
-            self._bind(self._image.buffer)
+        if self._slab is None:
+            self._tensors.bind(self._image.buffer)
 
     def _moved_to(self, offset: int) -> None:
         if offset == self._offset:
             return
-        self._offset = offset
         self.generation += 1
         if self._on_relocate is not None:
             self._on_relocate(self.module)
-
-    def _bind(self, base: Tensor) -> None:
-        for name, view in self._image.views(base):
-            tensor = self._tensors[name]
-            tensor.data = view
-            self._versions[name] = tensor._version
+        self._offset = offset  # not before: who could not follow is told again
 
 
 class _Guard:

@@ -20,7 +20,7 @@ from tangram_tasks.holding import HeldGrant
 from tangram_tasks.report import ActionReport
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
 from workers.claims import Claims
-from workers.cpu_book import GrantUnheld
+from workers.grant_unheld import GrantUnheld
 from workers.node import Applied, Node, TryLater
 from workers.request import GrantRefused
 

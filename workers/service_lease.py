@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, ServiceUnavailable
+from tangram_tasks.errors import ActionCancelled, ActionTimeout, InvalidAction, NodeLost, ServiceUnavailable
 
 if TYPE_CHECKING:
     from workers.device_thread import DeviceThread
@@ -55,6 +55,7 @@ class ServiceLease:
         self.deadline = deadline
         self._replicas: list[tuple[Paged, DeviceThread]] = []
         self._cancelled = threading.Event()
+        self.lost = ""
         self._ended = False
         self._lock = threading.Lock()
         self._running = 0
@@ -80,6 +81,10 @@ class ServiceLease:
         """Let the next batch, or the wait for a device, end with ActionCancelled."""
         self._cancelled.set()
 
+    def lose(self, reason: str) -> None:
+        """End what runs, and refuse calls, with NodeLost: a device of the lease is gone."""
+        self.lost = reason
+
     def end(self, then: Callable[[], None]) -> bool:
         """Refuse further calls, and do `then` when nothing runs any more: at once, or in a device's thread.
 
@@ -94,12 +99,14 @@ class ServiceLease:
         return True
 
     def check_cancelled(self) -> None:
-        """Raise ActionCancelled if somebody cancelled the action."""
+        """Raise ActionCancelled if somebody cancelled the action, NodeLost if it has lost a device."""
         if self._cancelled.is_set():
             raise ActionCancelled(f"action {self._action} was cancelled")
+        if self.lost:
+            raise NodeLost(f"action {self._action}: {self.lost}")
 
     def check(self) -> None:
-        """Raise ActionCancelled, ActionTimeout or ServiceUnavailable if the action must not go on."""
+        """Raise ActionCancelled, NodeLost, ActionTimeout or ServiceUnavailable if the action must not go on."""
         self.check_cancelled()
         if self._ended:
             raise ServiceUnavailable(self._over())
@@ -116,6 +123,7 @@ class ServiceLease:
             InvalidAction: no such method, or the payload is not what it expects.
             ActionTimeout: the deadline passed; looked at between batches.
             ActionCancelled: the same.
+            NodeLost: a device of the lease is gone.
             ServiceUnavailable: the model failed, or the lease has ended.
         """
         self.check()

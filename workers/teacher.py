@@ -58,6 +58,7 @@ class Teacher:
         logits: Tensor = module(
             input_ids=tokens,
             attention_mask=mask,
+            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),  # else padding would shift positions that are learned
             use_cache=False,
             logits_to_keep=longest + 1,  # all others would take 200 kB per token
         ).logits
@@ -66,7 +67,7 @@ class Teacher:
         return finite(self._name, (chosen[row, -len(answer) :].mean().item() for row, (_, answer) in enumerate(items)))
 
     def _left_padded(self, items: Sequence[tuple[list[int], list[int]]], device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return tokens and mask with the answers' ends aligned; the model's positions are relative (rotary)."""
+        """Return tokens and mask with the answers' ends aligned."""
         width = max(len(prompt) + len(answer) for prompt, answer in items)
         rows = [[*prompt, *answer] for prompt, answer in items]
         padding = self._padding()

@@ -107,7 +107,8 @@ def _ask(verb: ServiceVerb, service: str, node: str, timeout: float) -> list[Ser
     with redis.Redis.from_url(url, socket_timeout=timeout + 15) as client:
         snapshot = read_status(client, keys, node_timeout=config.node_timeout)
         nodes = nodes_with(snapshot.nodes, service=service, node=node)
-        return list(ask(client, keys, nodes, verb=verb, service=service, timeout=timeout))
+        found = ask(client, keys, nodes, verb=verb, service=service, timeout=timeout)
+        return sorted(found, key=lambda answer: answer.node)
 
 
 def _fail_if_any_did(answers: Sequence[ServiceAnswer]) -> None:

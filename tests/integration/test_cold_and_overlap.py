@@ -15,7 +15,7 @@ from tests.support.torch_tests import NEEDS_TORCH  # isort: skip  # must run bef
 import torch
 from torch import Tensor, nn
 
-from tangram_tasks.errors import ServiceUnavailable
+from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
 from tests.support.toy_services import CountingScorer, Scorer, TiedScorer
 from workers.device_ops import CpuOps
 from workers.gpu_node import GpuNode
@@ -91,6 +91,12 @@ def test_without_any_host_memory_services_are_paged_in_from_disk(start: StartNod
     expected = {name: _ask(start(name), name) for name in ("small", "large")}
     assert {name: _ask(node, name) for name in ("small", "large")} == expected
     assert node.stats()["cold.small"] == node.stats()["cold.large"] == 1
+
+
+def test_a_disk_that_takes_no_image_stops_the_node_at_its_start(start: StartNode, tmp_path: Path) -> None:
+    (tmp_path / "images").write_text("a file where the folder should be")
+    with pytest.raises(ConfigurationError, match=r"service small: .*cannot be written to .*images"):
+        start("small", host_budget_mib=0)
 
 
 def test_the_least_used_image_becomes_cold_and_its_parked_module_still_reads(tmp_path: Path) -> None:

@@ -83,6 +83,32 @@ def test_a_chat_model_is_shown_a_conversation_and_padding_changes_nothing(serve:
     assert len(set(together)) == 3
 
 
+def test_a_conversation_has_one_start_token(serve: Serve, tmp_path: Path) -> None:
+    folder = hf_folders.chat_classifier_with_start(tmp_path / "judge")
+    transformers = offline_transformers()
+    module = transformers.AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    turns = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]
+    tokens = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
+    assert tokens["input_ids"][0].tolist().count(tokenizer.convert_tokens_to_ids("[BOS]")) == 1
+    with torch.inference_mode():
+        expected = module(**tokens).logits[0, 0].item()
+
+    found = _ask(serve("name: judge, source: ./judge"), "judge", "score", {"pairs": [["the cat", "sat"]]})
+    assert found == pytest.approx([expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("build", [hf_folders.language_model, hf_folders.absolute_language_model])
+def test_what_is_asked_beside_it_does_not_change_a_teachers_answer(
+    serve: Serve, tmp_path: Path, build: Callable[[Path], Path]
+) -> None:
+    build(tmp_path / "teacher")
+    node = serve("name: teacher, source: ./teacher, max_tokens: 32, task: causal_lm")
+    short, long = ["the cat", "sat"], ["the cat sat the dog ran the cat sat", "yes no"]
+    alone = _ask(node, "teacher", "logprob", {"pairs": [short]}) + _ask(node, "teacher", "logprob", {"pairs": [long]})
+    assert _ask(node, "teacher", "logprob", {"pairs": [short, long]}) == pytest.approx(alone, abs=1e-5)
+
+
 def test_a_language_model_is_a_teacher(serve: Serve, tmp_path: Path) -> None:
     folder = hf_folders.language_model(tmp_path / "teacher")
     node = serve("name: teacher, source: ./teacher, max_tokens: 32")
@@ -128,7 +154,8 @@ def test_a_safetensors_file_is_loaded_into_its_factorys_module(serve: Serve, tmp
     node = serve('name: head, source: head.safetensors, factory: "tests.integration.test_hf_services:build"')
     with torch.inference_mode():
         expected = trained(torch.tensor([1.0, 2.0])).tolist()
-    assert _ask(node, "head", "score", {"numbers": [1.0, 2.0]}) == expected
+    (tmp_path / "head.safetensors").unlink()
+    assert _ask(node, "head", "score", {"numbers": [1.0, 2.0]}) == expected, "its bytes are in the image"
 
     safetensors.torch.save_file({"other": torch.ones(1)}, tmp_path / "head.safetensors")
     with pytest.raises(ConfigurationError, match=r"service head: .*head\.safetensors does not match the module"):

@@ -160,6 +160,12 @@ class Subclassed(Tensor):
     """A tensor with insides of its own."""
 
 
+def _scripted() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as above
+        return torch.jit.script(nn.Linear(2, 2).eval())
+
+
 def _with_subclass() -> nn.Module:
     module = Scorer(8, seed=0)
     module.register_buffer("odd", torch.ones(4).as_subclass(Subclassed))
@@ -171,6 +177,7 @@ def _with_subclass() -> nn.Module:
     [
         (lambda: nn.Sequential(nn.ReLU()), "no parameters or buffers"),
         (_quantized, "packed inside torch"),
+        (_scripted, "TorchScript"),
         (lambda: _with_attribute(torch.ones(1)), "the module.cache is a plain tensor attribute"),
         (lambda: _with_attribute({"k": torch.ones(1)}), "the module.cache is a plain tensor attribute"),
         (_with_hanging_state, r"layers\.0\.weight\.quant_state"),
@@ -182,6 +189,22 @@ def _with_subclass() -> nn.Module:
 def test_what_cannot_be_paged_is_refused_by_name(build: Callable[[], nn.Module], named: str) -> None:
     with pytest.raises(NotPageable, match=named):
         _image(build())
+
+
+def test_a_compiled_module_answers_the_same_from_any_address() -> None:
+    module = Scorer(64, seed=5).eval().requires_grad_(False)
+    numbers = torch.tensor([0.5, -1.0, 2.0])
+    with torch.inference_mode():
+        expected = module(numbers)
+        compiled: nn.Module = torch.compile(module, backend="eager")  # type: ignore[assignment]  # a module of torch's
+        image = _image(compiled.eval())
+        replica = Replica("toy", compiled, image, CpuOps(), CpuOps().arena(2 * image.nbytes))
+        replica.leased = True
+        for offset in (0, image.nbytes, 0):
+            replica.page_in(offset)
+            assert torch.equal(compiled(numbers), expected)
+            assert replica.settle() == ""
+            replica.page_out()
 
 
 def test_a_module_in_training_mode_is_refused() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tangram_tasks.action import Qos
-from workers.cpu_book import CpuBook, GrantUnheld, Share
+from workers.cpu_book import CpuBook, Share
+from workers.grant_unheld import GrantUnheld
 from workers.topology import Topology
 
 CPUS = range(16)

@@ -32,6 +32,10 @@ class Recorded:
         self.kept_bytes = 0
         self.gate: threading.Event | None = None
         self.entered = threading.Event()
+        self.settled = 0
+        self.settling: threading.Event | None = None
+        self.settles = threading.Event()
+        self.problem_raised: Exception | None = None
         self.leaving: threading.Event | None = None
         self.left = threading.Event()
 
@@ -58,7 +62,13 @@ class Recorded:
         return self.kept_bytes
 
     def settle(self) -> str:
-        """Return `problem`."""
+        """Return `problem`, when `settling` is set, or fail with `problem_raised`."""
+        self.settled += 1
+        self.settles.set()
+        if self.settling is not None:
+            assert self.settling.wait(10)
+        if self.problem_raised is not None:
+            raise self.problem_raised
         return self.problem
 
 

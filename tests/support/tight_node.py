@@ -6,7 +6,8 @@ Two units are refused whenever they are granted; one unit is refused the first t
 from __future__ import annotations
 
 from tangram_tasks.action import Qos
-from workers.cpu_book import CpuBook, GrantUnheld, Share
+from workers.cpu_book import CpuBook, Share
+from workers.grant_unheld import GrantUnheld
 
 _take = CpuBook.take
 _refused: list[int] = []

@@ -8,7 +8,8 @@ import pytest
 
 from tangram_tasks.errors import ConfigurationError, SandboxError
 from tests.support.topologies import two_sockets
-from workers.cpu_book import CpuBook, GrantUnheld
+from workers.cpu_book import CpuBook
+from workers.grant_unheld import GrantUnheld
 
 
 def test_whole_units_are_cores_of_their_own() -> None:

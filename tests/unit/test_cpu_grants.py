@@ -6,8 +6,9 @@ import pytest
 
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tests.support.sandboxes import FakeControl, fake_lease, fake_sandbox
-from workers.cpu_book import CpuBook, GrantUnheld
+from workers.cpu_book import CpuBook
 from workers.cpu_grants import CpuGrants
+from workers.grant_unheld import GrantUnheld
 from workers.live_sandbox import LIGHT_CORES
 from workers.upkeep import AUDIT_EVERY, IDLE_EVERY, Upkeep
 

@@ -36,6 +36,18 @@ def _claim(
         yield chosen
 
 
+@contextmanager
+def _on(
+    claims: DeviceClaims,
+    action: str,
+    *choices: tuple[int, ...],
+    deadline: float = 1e9,
+    check: Callable[[], None] = _nothing,
+) -> Iterator[tuple[int, ...]]:
+    with claims.claim(action, choices, deadline=deadline, rank=lambda index: 0, check=check) as chosen:
+        yield chosen
+
+
 def _claims(count: int) -> DeviceClaims:
     return DeviceClaims(CellTree([range(count)]), clock=lambda: NOW)
 
@@ -133,3 +145,54 @@ def test_whether_a_device_is_idle() -> None:
     with _claim(claims, "a", ranks=(0, 1)):
         assert [claims.idle(index) for index in range(2)] == [False, True]
     assert claims.idle(0)
+
+
+def test_who_waits_for_one_device_holds_up_nobody_who_wants_another() -> None:
+    claims = _claims(2)
+    refused: list[str] = []
+
+    def wait_for_the_first_device() -> None:
+        with pytest.raises(ActionCancelled), _on(claims, "b", (0,), check=check):
+            pytest.fail("the device is held")
+
+    def check() -> None:
+        waiting.set()
+        if refused:
+            raise ActionCancelled("action b was cancelled")
+
+    waiting = threading.Event()
+    with ThreadPoolExecutor(1) as threads, _on(claims, "a", (0,)):
+        answer = threads.submit(wait_for_the_first_device)
+        assert waiting.wait(10)
+        try:
+            with _on(claims, "c", (1,), deadline=NOW) as chosen:
+                assert chosen == (1,)
+            with _on(claims, "d", (0,), (1,), deadline=NOW) as chosen:
+                assert chosen == (1,), "what b waits for is not taken from it"
+        finally:
+            refused.append("b")
+            claims.recheck()
+            answer.result(10)
+
+
+def test_who_waits_for_several_devices_is_not_passed_by_smaller_ones() -> None:
+    claims = _claims(2)
+    waiting = threading.Event()
+
+    def both() -> tuple[int, ...]:
+        with _claim(claims, "b", 2, check=waiting.set) as chosen:
+            return chosen
+
+    with ThreadPoolExecutor(1) as threads:
+        with _claim(claims, "a"):
+            answer = threads.submit(both)
+            assert waiting.wait(10)
+            with pytest.raises(ServiceUnavailable), _claim(claims, "c", deadline=NOW):
+                pytest.fail("b came first and needs both")
+        assert answer.result(10) == (0, 1)
+
+
+def test_a_retired_device_is_not_idle() -> None:
+    claims = _claims(2)
+    claims.retire(0, True)
+    assert [claims.idle(index) for index in range(2)] == [False, True]

@@ -12,8 +12,12 @@ class Driver:
     def __init__(self) -> None:
         self.says: dict[str, Health] = {"GPU-a": "ok", "GPU-b": "ok"}
         self.retired: list[tuple[int, bool]] = []
+        self.lost: list[int] = []
         self.health = DeviceHealth(
-            ["GPU-a", "GPU-b"], lambda ids: dict(self.says), lambda *row: self.retired.append(row)
+            ["GPU-a", "GPU-b"],
+            lambda ids: dict(self.says),
+            lambda *row: self.retired.append(row),
+            self.lost.append,
         )
 
 
@@ -50,4 +54,17 @@ def test_a_device_that_the_driver_forgot_is_silent() -> None:
     del driver.says["GPU-a"]
     for _ in range(PATIENCE):
         driver.health.look()
+    assert driver.retired == [(0, True)]
+
+
+def test_who_uses_a_device_is_told_once_that_it_is_lost() -> None:
+    driver = Driver()
+    driver.says["GPU-a"] = "unknown"
+    for _ in range(PATIENCE):
+        driver.health.look()
+    assert driver.lost == [], "it may answer again"
+    driver.says["GPU-a"] = "lost"
+    driver.health.look()
+    driver.health.look()
+    assert driver.lost == [0]
     assert driver.retired == [(0, True)]

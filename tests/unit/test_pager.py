@@ -162,3 +162,34 @@ def test_closing_does_not_touch_what_is_still_pinned() -> None:
         assert services["a"].offset is not None
     assert pager.close(NOW)
     assert services["a"].offset is None
+
+
+def test_the_device_answers_while_the_end_of_a_use_takes_its_time() -> None:
+    """Such as the rest of a page-in that overlaps: the copies of one service must not hold up the books."""
+    pager, services = pager_of(4, a=2, b=2)
+    services["a"].settling = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        ending = threads.submit(touch, pager, "a")
+        assert services["a"].settles.wait(10)
+        try:
+            assert pager.cost("b") == 1
+            touch(pager, "b")
+            with pytest.raises(ServiceUnavailable, match="in use"):
+                pager.park("a")
+            with pager.pin("a", action="another", deadline=FOREVER):
+                pass
+        finally:
+            services["a"].settling.set()
+        ending.result(10)
+    assert not services["a"].leased
+    assert services["a"].settled == 2, "once more, since somebody used it meanwhile"
+    pager.park("a")
+
+
+def test_a_use_whose_end_cannot_be_looked_at_has_failed() -> None:
+    pager, services = pager_of(4, a=2)
+    services["a"].problem_raised = RuntimeError("shape changed")
+    with pytest.raises(ServiceUnavailable, match="shape changed"):
+        touch(pager, "a")
+    assert pager.residency("a") is Residency.FAILED
+    assert not services["a"].leased

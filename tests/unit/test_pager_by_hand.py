@@ -130,6 +130,14 @@ def test_a_page_out_that_fails_keeps_everything_charged() -> None:
     assert pager.residency("a") is Residency.FAILED
 
 
+def test_who_finds_no_room_is_told_what_was_not_given_back() -> None:
+    pager, services = pager_of(2, a=2, b=2)
+    touch(pager, "a")
+    services["a"].page_out_fault = RuntimeError("the engine is gone")
+    with pytest.raises(ServiceUnavailable, match=r"in use by nobody, kept: nothing, not given back: a: raise"):
+        touch(pager, "b", deadline=NOW - 1)
+
+
 def test_weights_that_changed_fail_the_service_also_while_it_drains() -> None:
     pager, services = pager_of(4, a=2)
     services["a"].problem = "it changed a buffer"

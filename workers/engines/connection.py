@@ -101,7 +101,8 @@ class Connection:
         concurrent.futures.wait([ending], _CONNECT)  # an engine that does not let go must not keep the node
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CONNECT)
-        self._loop.close()
+        if not self._thread.is_alive():  # else it ends with the process, of which it is a daemon
+            self._loop.close()
 
     def _wait(self, work: Awaitable[T], watch: Watch) -> T:
         future = asyncio.run_coroutine_threadsafe(_run(work), self._loop)

@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.cpu_nodes import Trajectory, group_of, trajectory_on
 from tests.waiting import wait_until
-from workers.cpu_book import GrantUnheld
 from workers.cpu_node import CpuNode
 from workers.docker_engine import connect
 from workers.docker_sandbox import LEASE
+from workers.grant_unheld import GrantUnheld
 from workers.sandbox_lease import SandboxLease
 
 #: A process that keeps saying how many CPUs it sees.
