@@ -22,6 +22,7 @@ BENCHMARKS = {
     "resize": "time to grow and shrink the sandbox of a running action",
     "fidelity": "cores that an action really gets, against a limit by quota alone",
     "sandboxes": "a hundred live sandboxes: memory, creation rate, overhead in any of them",
+    "journal": "time that recording a call adds, against an ordinary ACT",
     "qos": "a latency-sensitive action beside best-effort load",
     "fairness": "how much slower a light RL job is beside a heavy one, policy live, simulated",
     "pagein": "page-in of a 455 MB reward model against a copy of the same bytes",

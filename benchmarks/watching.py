@@ -18,11 +18,11 @@ from monitoring.scene import Scene
 from scheduler.entries import Entry
 from scheduler.envelope import parse
 from scheduler.facts import Ended, Fact, Granted, Released, Waits
-from scheduler.ledger import GrantRecord
 from tangram_tasks.app import TangramApp
+from tangram_tasks.grants import DoneRecord, GrantRecord
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import DoneRecord, GrantHeader
+from tangram_tasks.wire import GrantHeader
 
 ACTIONS, ROUNDS = 2000, 9
 REACH = 50.0

@@ -7,10 +7,11 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from compose.acl import OPERATOR, ROLES, Role, user_lines
 from compose.broker_binary import find_broker
 from compose.process import ChildSpec
 from compose.state_dir import write_private
@@ -30,17 +31,26 @@ class BrokerConfig:
         port: TCP port on 127.0.0.1.
         password: what clients must give.
         persistent: keep an append-only file, flushed every second; otherwise nothing outlives it.
+        users: passwords by role, see `compose.acl`; with them `password` is that of the operator. Empty: one user
+            for all.
+        prefix: in front of every key of ours, for the users' rights.
     """
 
     folder: Path
     port: int
     password: str
     persistent: bool = True
+    users: Mapping[Role, str] = field(default_factory=dict)
+    prefix: str = "tangram:"
 
     @property
     def url(self) -> str:
-        """The URL for clients, with the password; redis-cli wants the user to be named."""
-        return f"redis://default:{self.password}@127.0.0.1:{self.port}/0"
+        """The URL of who may do everything, with the password; redis-cli wants the user to be named."""
+        return f"redis://{OPERATOR if self.users else 'default'}:{self.password}@127.0.0.1:{self.port}/0"
+
+    def url_of(self, role: Role) -> str:
+        """The URL for a role: with its own user and password, if there are users."""
+        return f"redis://{role}:{self.users[role]}@127.0.0.1:{self.port}/0" if self.users else self.url
 
     def text(self) -> str:
         """Return the server's configuration file. The password stands here and never on a command line."""
@@ -48,7 +58,7 @@ class BrokerConfig:
             [
                 "bind 127.0.0.1",
                 f"port {self.port}",
-                f"requirepass {self.password}",
+                *(user_lines(self.password, self.users, self.prefix) or [f"requirepass {self.password}"]),
                 f"dir {_quoted(self.folder)}",
                 f"appendonly {'yes' if self.persistent else 'no'}",
                 "appendfsync everysec",
@@ -61,18 +71,23 @@ class BrokerConfig:
         )
 
 
-def broker_config(folder: Path, *, port: int | None = None, persistent: bool = True) -> BrokerConfig:
+def broker_config(
+    folder: Path, *, port: int | None = None, persistent: bool = True, secure: bool = False, prefix: str = "tangram:"
+) -> BrokerConfig:
     """Return a configuration with a new password.
 
     Args:
         folder: where its data goes; must exist.
         port: the TCP port, or None for a free one.
         persistent: see BrokerConfig.
+        secure: with a user for each role.
+        prefix: see BrokerConfig.
 
     Raises:
         ConfigurationError: the asked port is taken.
     """
-    return BrokerConfig(folder, _usable_port(port), secrets.token_urlsafe(24), persistent)
+    users: dict[Role, str] = {role: secrets.token_urlsafe(24) for role in ROLES} if secure else {}
+    return BrokerConfig(folder, _usable_port(port), secrets.token_urlsafe(24), persistent, users, prefix)
 
 
 def start_broker(supervisor: Supervisor, config: BrokerConfig, *, name: str = "broker") -> None:

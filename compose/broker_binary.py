@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError
 
-OLDEST = (6, 2)  # LMOVE, GETDEL and streams as the scripts use them
+OLDEST = (7, 0)  # scripts with flags
 _NAMES = ("valkey-server", "redis-server")
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from compose.commands.apis import apis
+from compose.commands.dead import dead
 from compose.commands.demo import demo
 from compose.commands.down import down
 from compose.commands.drain import drain
@@ -66,6 +67,7 @@ def cli() -> None:
 
 
 cli.add_command(apis)
+cli.add_command(dead)
 cli.add_command(demo)
 cli.add_command(down)
 cli.add_command(drain)

@@ -12,6 +12,7 @@ from typing import Self
 
 import redis
 
+from compose.acl import ROLES, Role
 from compose.broker import broker_config, check_broker, start_broker
 from compose.guardian import Guardian
 from compose.process import ChildSpec
@@ -44,7 +45,9 @@ class Stack:
 
     def __init__(self, config: StackConfig, *, ready_limit: float = 60.0, grace: float = 10.0) -> None:
         self.config = config
-        self.broker_url = config.broker_url or ""
+        self.broker_url = config.broker_url or ""  # for rollout code
+        self.operator_url = self.broker_url
+        self._child_urls: dict[Role, str] = {}
         self.state_dir = Path()
         self.owner = ""
         self._ready_limit = ready_limit
@@ -71,6 +74,10 @@ class Stack:
     def log(self, name: str) -> Path:
         """Return the log file of a child."""
         return self._running().log(name)
+
+    def url_of(self, role: Role) -> str:
+        """Return the broker's URL for a role: with a user of its own in a secure deployment."""
+        return self._child_urls.get(role, self.broker_url)
 
     def restart(self, name: str) -> None:
         """Stop a child in order and start it again."""
@@ -100,7 +107,7 @@ class Stack:
         supervisor = self._supervisor = Supervisor(state.logs, guardian=guardian, grace=self._grace)
         self._exit.callback(supervisor.close)
         self._start_broker(state, supervisor)
-        with redis.Redis.from_url(self.broker_url, socket_timeout=10) as client:
+        with redis.Redis.from_url(self.operator_url, socket_timeout=10) as client:
             since = server_time(client)
             self._start_children(supervisor)
             names = [node.name for _, node in self.config.nodes()]
@@ -120,20 +127,28 @@ class Stack:
         if self.config.broker_url is not None:
             check_broker(self.config.broker_url)
             return
-        config = broker_config(state.broker, port=self.config.port, persistent=self.config.persistent)
+        asked = self.config
+        config = broker_config(
+            state.broker, port=asked.port, persistent=asked.persistent, secure=asked.secure, prefix=asked.prefix
+        )
         start_broker(supervisor, config)
-        write_private(state.broker_url, config.url)
-        self._exit.callback(state.broker_url.unlink, missing_ok=True)
-        self.broker_url = config.url
+        self.broker_url, self.operator_url = config.url_of("rollout"), config.url
+        self._child_urls = {role: config.url_of(role) for role in ROLES}
+        for file, url in ((state.broker_url, self.broker_url), (state.operator_url, self.operator_url)):
+            write_private(file, url)
+            self._exit.callback(file.unlink, missing_ok=True)
 
     def _start_children(self, supervisor: Supervisor) -> None:
-        environment = self.config.environment(self.broker_url, self.state_dir)
-        supervisor.start(
-            ChildSpec("scheduler", (sys.executable, "-m", "compose.scheduler_process"), environment, _SCHEDULER)
-        )
+        environment = self._environment("scheduler")
+        command = (sys.executable, "-m", "compose.scheduler_process")
+        supervisor.start(ChildSpec("scheduler", command, environment, _SCHEDULER))
+        environment = self._environment("worker")
         for kind, node in self.config.nodes():
             options = {**environment, "TANGRAM_NODE": node_options(node, self.owner)}
             supervisor.start(ChildSpec(node.name, node_command(kind), options, _NODE))
+
+    def _environment(self, role: Role) -> dict[str, str]:
+        return self.config.environment(self.url_of(role), self.state_dir)
 
 
 def node_command(kind: NodeKind) -> tuple[str, ...]:

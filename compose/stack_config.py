@@ -104,6 +104,7 @@ class StackConfig(_Config):
         broker_url: a running broker; None starts the embedded one.
         port: of the embedded broker; None takes a free one.
         persistent: the embedded broker keeps its data between runs.
+        secure: the embedded broker has a user for each role, with just its rights.
         state_dir: logs, data and lock; None takes a temporary folder that goes away with the stack.
         prefix: in front of every Redis key.
         cpu_unit: cores per CPU unit.
@@ -118,6 +119,7 @@ class StackConfig(_Config):
     broker_url: str | None = None
     port: int | None = Field(default=None, gt=0, lt=65536)
     persistent: bool = True
+    secure: bool = False
     state_dir: Path | None = None
     prefix: str = "tangram:"
     cpu_unit: float = Field(default=1.0, gt=0, le=1)

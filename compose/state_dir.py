@@ -9,6 +9,7 @@ import secrets
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError
+from tangram_tasks.settings import Settings, broker_url
 
 
 class StateDir:
@@ -23,6 +24,7 @@ class StateDir:
         self.logs = path / "logs"
         self.broker = path / "broker"  # the embedded broker's data
         self.broker_url = path / "broker.url"  # see tangram_tasks.settings.broker_file
+        self.operator_url = path / "operator.url"  # of who may do everything, if that is somebody else
         self._lock = path / "lock"
         self._owner = path / "owner"
         self._descriptor: int | None = None
@@ -88,6 +90,18 @@ class StateDir:
                 f"the state folder {self.path} is not writable ({error.strerror}): make it so, "
                 "or set TANGRAM_STATE_DIR to another folder"
             ) from None
+
+
+def operator_url(config: Settings) -> str:
+    """Return the broker's URL for people who run the deployment: the configured one, else the embedded broker's.
+
+    Raises:
+        BrokerUnavailable: neither exists.
+    """
+    file = StateDir(config.state_dir).operator_url
+    if not config.broker_url and file.exists():
+        return file.read_text(encoding="utf-8").strip()
+    return broker_url(config)
 
 
 def write_private(path: Path, text: str, *, replace: bool = True) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
@@ -20,11 +21,15 @@ class NodeStatus(BaseModel):
         record: what it announced.
         age: seconds since its last heartbeat, by the Redis server's clock.
         alive: that is less than the time after which it counts as lost.
+        quarantined_s: seconds for which it gets nothing new, since it started nothing; 0: it is not in quarantine.
+        quarantines: how often this process was in quarantine.
     """
 
     record: NodeRecord
     age: float
     alive: bool
+    quarantined_s: float = 0.0
+    quarantines: int = 0
 
 
 class Status(BaseModel):
@@ -71,17 +76,18 @@ def read_status(client: Redis, keys: Keys, *, node_timeout: float) -> Status:
     pipe.time()
     pipe.get(keys.leader)
     pipe.hgetall(keys.nodes)
+    pipe.hgetall(keys.quarantine)
     pipe.llen(ADMISSION_QUEUE)
     for name in (keys.pending, keys.grants, keys.running, keys.trajectories):
         pipe.hlen(name)
     pipe.llen(keys.dead)
-    (seconds, microseconds), leader, records, incoming, waiting, granted, running, trajectories, refused = (
+    (seconds, microseconds), leader, records, quarantine, incoming, waiting, granted, running, trajectories, refused = (
         pipe.execute()
     )
     now = seconds + microseconds / 1e6
     return Status(
         leader=leader.decode() if leader else None,
-        nodes=_nodes(records, now, node_timeout),
+        nodes=_nodes(records, quarantine, now, node_timeout),
         incoming=incoming,
         waiting=waiting,
         granted=granted,
@@ -91,13 +97,20 @@ def read_status(client: Redis, keys: Keys, *, node_timeout: float) -> Status:
     )
 
 
-def _nodes(records: dict[bytes, bytes], now: float, node_timeout: float) -> list[NodeStatus]:
+def _nodes(
+    records: dict[bytes, bytes], quarantine: dict[bytes, bytes], now: float, node_timeout: float
+) -> list[NodeStatus]:
     nodes = []
-    for _, raw in sorted(records.items()):
+    for name, raw in sorted(records.items()):
         try:
             record = NodeRecord.model_validate_json(raw)
         except ValidationError:  # written by another version: not a node of this deployment's kind
             continue
         age = max(0.0, now - record.beat)
-        nodes.append(NodeStatus(record=record, age=age, alive=age < node_timeout))
+        status = NodeStatus(record=record, age=age, alive=age < node_timeout)
+        if name in quarantine:
+            until, times = (json.loads(quarantine[name])[field] for field in ("until", "times"))
+            left = max(0.0, until / 1000 - now)
+            status = status.model_copy(update={"quarantined_s": left, "quarantines": times})
+        nodes.append(status)
     return nodes

@@ -10,15 +10,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.backpressure import Backpressure
 from scheduler.core.admission import Admission
 from scheduler.core.estimates import Estimates
 from scheduler.core.events import Decision, Event, Submitted
 from scheduler.core.waiting import check
 from scheduler.entries import Entries
 from scheduler.facts import Fact, Watcher
-from scheduler.ledger import Batch, Ledger, TrajectoryRecord
+from scheduler.ledger import Batch, Ledger
 from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
+from scheduler.quarantine import Quarantine
+from scheduler.stored import TrajectoryRecord
 from tangram_tasks.errors import TangramError
 from tangram_tasks.sharing import JobRecord
 from tangram_tasks.wire import ExplainAction
@@ -52,7 +55,10 @@ class Suspicion:
 
 @dataclass(slots=True)
 class Books:
-    """The leader's working set of one step; `clock` gives ms. While it is `paused`, no new message is taken in."""
+    """The leader's working set of one step; `clock` gives ms. While it is `paused`, no new message is taken in.
+
+    Grants that nobody started within `start_lease` seconds are taken back.
+    """
 
     ledger: Ledger
     core: Admission
@@ -61,11 +67,15 @@ class Books:
     clock: Callable[[], int]
     watchers: Sequence[Watcher] = ()
     paused: bool = False
+    start_lease: float = 15.0
+    backpressure: Backpressure = field(default_factory=Backpressure)
+    quarantine: Quarantine = field(default_factory=Quarantine)
     entries: Entries = field(default_factory=Entries)
     estimates: Estimates = field(default_factory=Estimates)
     trajectories: dict[str, TrajectoryRecord] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)  # ids of messages that ended, of which the broker forgot it
     epitaphs: OrderedDict[str, TangramError] = field(default_factory=OrderedDict)
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
     suspicions: dict[str, Suspicion] = field(default_factory=dict)  # by node

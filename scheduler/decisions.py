@@ -22,26 +22,22 @@ from scheduler.core.events import (
 )
 from scheduler.entries import Entry
 from scheduler.guard import handled
-from scheduler.ledger import GrantRecord
 from scheduler.outcomes import error_of
 from scheduler.resizing import order_resize
+from scheduler.verdicts import fail
 from tangram_tasks import wire
 from tangram_tasks.errors import Infeasible, TangramError
+from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import node_queue
 
 logger = logging.getLogger(__name__)
 
 
-async def act(books: Books, start_lease: float) -> None:
-    """Let the core decide on everything that was noted, and carry that out; also what carrying out brings about.
-
-    Args:
-        books: the leader's.
-        start_lease: seconds after which an unstarted grant is looked at.
-    """
+async def act(books: Books) -> None:
+    """Let the core decide on everything that was noted, and carry that out; also what carrying out brings about."""
     while books.events:
         for decision in _decided(books):
-            await handled(decision, _one(books, decision, start_lease))
+            await handled(decision, _one(books, decision))
 
 
 def _decided(books: Books) -> list[Decision]:
@@ -53,10 +49,10 @@ def _decided(books: Books) -> list[Decision]:
         return []
 
 
-async def _one(books: Books, decision: Decision, start_lease: float) -> None:
+async def _one(books: Books, decision: Decision) -> None:
     match decision:
         case Grant():
-            _grant(books, decision, start_lease)
+            _grant(books, decision)
         case Resize():
             if (entry := books.entries.by_action.get(decision.action)) is not None:
                 order_resize(books, entry, decision.units)
@@ -75,7 +71,7 @@ async def _one(books: Books, decision: Decision, start_lease: float) -> None:
             books.feed(TrajectoryClosed(at=books.clock(), trajectory=decision.trajectory, reason=decision.detail))
 
 
-def _grant(books: Books, decision: Grant, start_lease: float) -> None:
+def _grant(books: Books, decision: Grant) -> None:
     entry, node = books.entries.by_action.get(decision.action), books.nodes.alive.get(decision.node)
     now = books.clock()
     if entry is None or node is None:  # it ended, or the node died, in the same step
@@ -96,7 +92,7 @@ def _grant(books: Books, decision: Grant, start_lease: float) -> None:
     books.batch.grant(grant, record, queue, entry.envelope.granted(header))
     books.entries.hold(entry, grant, record)
     books.tell(facts.Granted(entry, header))
-    books.entries.set_timer(now + round(start_lease * 1000), decision.action, "start_lease")
+    books.entries.set_timer(now + round(books.start_lease * 1000), decision.action, "start_lease")
 
 
 def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire.GrantHeader:
@@ -122,7 +118,7 @@ def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire
 async def _reject(books: Books, decision: Reject) -> None:
     entry = books.entries.by_action.get(decision.action)
     if entry is not None:
-        await end_waiting(books, entry, _error(books, entry, decision))
+        await fail(books, entry, _error(books, entry, decision))
 
 
 def _error(books: Books, entry: Entry, decision: Reject) -> TangramError:
@@ -131,15 +127,6 @@ def _error(books: Books, entry: Entry, decision: Reject) -> TangramError:
         if known is not None:
             return known
     return error_of(decision)
-
-
-async def end_waiting(books: Books, entry: Entry, error: TangramError) -> None:
-    """Fail a waiting action: its caller first, then the ledger."""
-    logger.info("action %s (%s) fails: %s", entry.envelope.action, entry.envelope.task, error)
-    await books.outcomes.fail(entry.envelope, error)
-    books.tell(facts.Refused(entry.envelope, type(error).__name__, str(error)))
-    books.batch.drop(entry.seq)
-    books.entries.forget(entry)
 
 
 def _open(books: Books, decision: OpenSandbox) -> None:

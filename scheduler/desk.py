@@ -14,19 +14,21 @@ from scheduler.answers import answer
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
 from scheduler.core.events import Cancelled, Tick
-from scheduler.decisions import act, end_waiting
+from scheduler.decisions import act
 from scheduler.entries import Entry, Timer
 from scheduler.guard import handled
 from scheduler.intake import take_in, undo_unstarted
 from scheduler.jobs import offer
-from scheduler.ledger import Inbox
 from scheduler.nodes import joined_event
+from scheduler.probation import look_at_quarantine, suspect
 from scheduler.quotas import write_spent
 from scheduler.reclaim import lose_nodes
 from scheduler.recovery import recover
 from scheduler.reports import obey_done, obey_node_event
 from scheduler.residency import take_over
 from scheduler.resizing import ask_again
+from scheduler.stored import Inbox
+from scheduler.verdicts import fail
 from tangram_tasks.errors import SandboxError, ServiceUnavailable
 
 logger = logging.getLogger(__name__)
@@ -44,20 +46,18 @@ class Desk:
 
     Args:
         books: empty books of this epoch.
-        start_lease: seconds after which an unstarted grant is taken back.
     """
 
-    def __init__(self, books: Books, start_lease: float) -> None:
+    def __init__(self, books: Books) -> None:
         self._books = books
-        self._start_lease = start_lease
         self._looked = time.monotonic()
         self._look_due = True
         self._patience_until = 0.0
 
     async def recover(self) -> None:
         """Rebuild the memory from the ledger; call once, before the first step."""
-        await recover(self._books, self._start_lease)
-        await act(self._books, self._start_lease)
+        await recover(self._books)
+        await act(self._books)
         await self._books.commit()
 
     async def step(self) -> bool:
@@ -68,11 +68,11 @@ class Desk:
         inbox = await books.ledger.inbox(LIMIT, messages=not books.paused)
         await self._hear(inbox)
         for seq, raw in inbox.messages:
-            await take_in(books, seq, raw)
+            await take_in(books, seq, raw, fresh=True)
         for entry, kind in books.entries.due(books.clock()):
             await handled(f"action {entry.envelope.action}, whose {kind} is due", self._due(entry, kind))
         self._tick()
-        await act(books, self._start_lease)
+        await act(books)
         answer(books)
         write_spent(books)
         keys = books.ledger.keys
@@ -121,18 +121,25 @@ class Desk:
 
     def _overdue(self, granted_at: int) -> bool:
         """Whether a grant is as old as the start lease: the action may hold a younger one than the timer was for."""
-        return self._books.clock() - granted_at >= self._start_lease * 1000
+        return self._books.clock() - granted_at >= self._books.start_lease * 1000
 
     async def _start_again(self, entry: Entry, node: str) -> None:
         books, action = self._books, entry.envelope.action
+        if books.nodes.runs(node, entry.grant or ""):
+            # The broker forgot that it was claimed, or the claim is on its way.
+            books.entries.set_timer(books.clock() + round(books.start_lease * 1000), action, "start_lease")
+            return
         again = await undo_unstarted(books, entry)
+        suspect(books, node, action)
         if again is None:
             return
+        if books.quarantine.holds(node):
+            again.unstarted = 0  # that was the node's fault
         logger.warning("action %s did not start on %s, time %d", action, node, again.unstarted)
         if again.unstarted >= VAIN_GRANTS and action in books.entries.by_action:
             why = f"action {action} ({entry.envelope.task}) was granted {again.unstarted} times and never started"
             books.feed(Cancelled(at=books.clock(), action=action))
-            await end_waiting(books, again, ServiceUnavailable(f"{why}: do all workers have it in TANGRAM_IMPORTS?"))
+            await fail(books, again, ServiceUnavailable(f"{why}: do all workers have it in TANGRAM_IMPORTS?"))
 
     async def _look(self) -> None:
         """Look at the nodes and at the trajectories' leases."""
@@ -148,8 +155,9 @@ class Desk:
             for record in joined:
                 verb = "drains" if record.draining else "is here"
                 logger.info("node %s %s with %s", record.node, verb, record.capacity or dict(record.quotas))
-                books.feed(joined_event(record, books.clock()))
+                books.feed(joined_event(record, books.clock(), cordoned=books.quarantine.holds(record.node)))
                 take_over(books, record)
+        look_at_quarantine(books)
         for name, trajectory in list(books.trajectories.items()):
             if trajectory.order.expires_at < time.time():
                 close_trajectory(books, name, SandboxError(f"trajectory {name} is over its max_lifetime"))

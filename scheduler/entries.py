@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,7 +11,7 @@ from scheduler.core.api import TOKENS
 from scheduler.core.estimates import Estimates
 from scheduler.core.events import Action
 from scheduler.envelope import Envelope
-from scheduler.ledger import GrantRecord
+from tangram_tasks.grants import GrantRecord
 
 Timer = Literal["eta", "expires", "start_lease"]
 
@@ -83,30 +84,38 @@ class Entries:
     by_action: dict[str, Entry] = field(default_factory=dict)
     by_grant: dict[str, Entry] = field(default_factory=dict)
     timers: list[tuple[int, str, Timer]] = field(default_factory=list)
+    waiting: Counter[str] = field(default_factory=Counter)  # by job
 
     def add(self, entry: Entry) -> bool:
         """Add a waiting entry; False if its action is known already."""
         if entry.envelope.action in self.by_action:
             return False
         self.by_action[entry.envelope.action] = entry
+        self.waiting[entry.envelope.header.job] += 1
         return True
 
     def hold(self, entry: Entry, grant: str, record: GrantRecord) -> None:
         """Note that the entry's action now holds a grant."""
+        if entry.grant is None and self.by_action.get(entry.envelope.action) is entry:
+            self._no_longer_waits(entry)
         entry.grant, entry.record = grant, record
         self.by_action[entry.envelope.action] = entry
         self.by_grant[grant] = entry
 
-    def unhold(self, entry: Entry) -> None:
-        """Note that the entry's action waits again."""
+    def forget(self, entry: Entry) -> None:
+        """The action ended, or its message is taken out to be put back changed."""
         if entry.grant is not None:
             self.by_grant.pop(entry.grant, None)
+        elif self.by_action.get(entry.envelope.action) is entry:
+            self._no_longer_waits(entry)
         entry.grant = entry.record = None
-
-    def forget(self, entry: Entry) -> None:
-        """The action ended."""
-        self.unhold(entry)
         self.by_action.pop(entry.envelope.action, None)
+
+    def _no_longer_waits(self, entry: Entry) -> None:
+        job = entry.envelope.header.job
+        self.waiting[job] -= 1
+        if not self.waiting[job]:
+            del self.waiting[job]
 
     def on_node(self, node: str) -> list[Entry]:
         """Return the entries that hold a grant on a node, oldest first."""

@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from scheduler.celery_message import Headers, Message, Properties
 from tangram_tasks.errors import InvalidAction
+from tangram_tasks.grants import message_id
+from tangram_tasks.verdict import Verdict
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, GrantHeader
 
 
@@ -76,9 +78,19 @@ class Envelope:
         headers = {**before, GRANT_HEADER: grant.model_dump(mode="json"), "eta": None, "kwargsrepr": shown}
         return json.dumps({**self.content, "headers": headers, "properties": properties})
 
-    def readmitted(self, attempts: int) -> str:
-        """Return the raw message to wait again, with the number of starts so far."""
-        return self._anew({"attempts": attempts})
+    @property
+    def id(self) -> str:
+        """Names this message among those of its action: see `tangram_tasks.grants.message_id`."""
+        return message_id(self.content["headers"])
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether other tasks hear of its failure: only a worker, who knows them, calls those as Celery promises."""
+        return any(self.embed.get(name) for name in ("errbacks", "chain", "chord"))
+
+    def readmitted(self, attempts: int, verdict: Verdict | None = None) -> str:
+        """Return the raw message to wait again, with the number of starts so far, or to end with a verdict."""
+        return self._anew({"attempts": attempts, "verdict": verdict})
 
     def tried(self, tries: int, spent: float) -> str:
         """Return the raw message to wait again after its provider refused it, with the tries so far and what they

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tangram_tasks.grants import DoneRecord
+
 if TYPE_CHECKING:
     from scheduler.books import Books
     from scheduler.entries import Entry
     from scheduler.envelope import Envelope
-    from tangram_tasks.wire import DoneRecord, GrantHeader
+    from tangram_tasks.wire import GrantHeader
 
 
 @dataclass(frozen=True, slots=True)

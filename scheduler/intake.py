@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 from scheduler import facts
@@ -11,7 +12,9 @@ from scheduler.entries import Entry
 from scheduler.envelope import BadMessage, Envelope, id_of, parse
 from scheduler.guard import handled
 from scheduler.jobs import introduce, is_cancelled, offer
+from scheduler.verdicts import fail, pronounce
 from tangram_tasks.errors import InvalidAction, NoCapacity
+from tangram_tasks.journal import is_recorded
 
 logger = logging.getLogger(__name__)
 
@@ -19,9 +22,12 @@ logger = logging.getLogger(__name__)
 REFUSAL_PAUSE = 0.05
 
 
-async def take_in(books: Books, seq: int, raw: bytes | str) -> None:
-    """Admit a message, or refuse it if that is not possible, lest it stop one leader after the other."""
-    if await handled(f"message {seq}", admit(books, seq, raw)):
+async def take_in(books: Books, seq: int, raw: bytes | str, *, fresh: bool = False) -> None:
+    """Admit a message, or refuse it if that is not possible, lest it stop one leader after the other.
+
+    A `fresh` one has just arrived.
+    """
+    if await handled(f"message {seq}", admit(books, seq, raw, fresh=fresh)):
         return
     action = id_of(raw)
     entry = books.entries.by_action.get(action or "")
@@ -30,7 +36,7 @@ async def take_in(books: Books, seq: int, raw: bytes | str) -> None:
     await refuse(books, seq, raw, BadMessage("the scheduler could not handle it; see its log", action))
 
 
-async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None = None) -> None:
+async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None = None, fresh: bool = False) -> None:
     """Take one pending message into the books.
 
     Args:
@@ -38,6 +44,7 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         seq: its place in the order of arrival.
         raw: the message.
         arrival: ms; by default now. A message that comes back keeps its own.
+        fresh: it has just arrived, and may be refused when too many wait.
     """
     try:
         envelope = parse(raw)
@@ -49,23 +56,50 @@ async def admit(books: Books, seq: int, raw: bytes | str, *, arrival: int | None
         return
     entry = Entry(seq, envelope, books.clock() if arrival is None else arrival)
     introduce(books, envelope.header)
-    if envelope.action in books.cancelled or is_cancelled(books, envelope.header.job):
+    if envelope.id in books.ended:
+        books.batch.drop(seq)
+    elif envelope.action in books.cancelled or is_cancelled(books, envelope.header.job):
         await _revoke(books, entry)
+    elif fresh and await _is_recorded(books, envelope):
+        books.batch.drop(seq)
+    elif fresh and (full := _objection(books, envelope)):
+        await fail(books, entry, full)
     elif books.entries.add(entry):
-        submit(books, entry)
-    elif _is_retry(known := books.entries.by_action[envelope.action], envelope):
-        known.successor = entry  # it waits for the end of the try that published it
+        await submit(books, entry)
+    elif _follows(known := books.entries.by_action[envelope.action], envelope):
+        known.successor = entry  # it waits for the end of that one
     else:
         books.batch.drop(seq)  # a second copy
 
 
-def _is_retry(known: Entry, envelope: Envelope) -> bool:
-    return known.grant is not None and known.successor is None and known.envelope.try_number != envelope.try_number
+def _objection(books: Books, envelope: Envelope) -> NoCapacity | None:
+    """Return why a new action may not wait; retries and copies of known ones are not new."""
+    if envelope.try_number != (0, 0) or envelope.action in books.entries.by_action:
+        return None
+    return books.backpressure.objection(books.entries, envelope.header.job)
 
 
-def submit(books: Books, entry: Entry) -> None:
-    """Tell the core of an entry, now or at its eta."""
+async def _is_recorded(books: Books, envelope: Envelope) -> bool:
+    """Whether a call with a key ended while this copy of it was on its way."""
+    if envelope.header.key is None or envelope.try_number != (0, 0):
+        return False
+    payload = await books.ledger.recorded(envelope.action)
+    return payload is not None and is_recorded(json.loads(payload))
+
+
+def _follows(known: Entry, envelope: Envelope) -> bool:
+    """Whether a message follows the one that holds the grant: a retry of it, or a call with its key after it."""
+    follows = known.envelope.try_number != envelope.try_number or envelope.header.key is not None
+    return known.grant is not None and known.successor is None and follows
+
+
+async def submit(books: Books, entry: Entry) -> None:
+    """Tell the core of an entry, now or at its eta; one with a verdict ends."""
     now, envelope = books.clock(), entry.envelope
+    if envelope.header.verdict is not None:
+        books.entries.forget(entry)
+        await pronounce(books, entry)
+        return
     books.tell(facts.Waits(entry))
     if envelope.expires is not None:
         books.entries.set_timer(envelope.expires, envelope.action, "expires")
@@ -98,16 +132,20 @@ async def wait_again(books: Books, before: Entry, entry: Entry, *, not_before: i
     if before.cancelled:
         await _revoke(books, entry)
         return
+    if await _is_recorded(books, entry.envelope):
+        books.batch.drop(entry.seq)
+        return
     books.entries.add(entry)
     if not_before > books.clock():
         books.entries.set_timer(not_before, entry.envelope.action, "eta")
     else:
-        submit(books, entry)
+        await submit(books, entry)
 
 
 def give_back(books: Books, entry: Entry) -> None:
     """Give back what an action held, in memory: its grant has ended in the ledger."""
-    books.tell(facts.Released(entry))
+    if entry.envelope.header.verdict is None:  # a fail grant holds nothing
+        books.tell(facts.Released(entry))
     books.entries.forget(entry)
     books.feed(Released(at=books.clock(), action=entry.envelope.action))
 
@@ -149,9 +187,7 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
         return
     if refusals >= envelope.header.spec.max_attempts:
         why = f"action {envelope.action} was granted {refusals} times to nodes that had no room for it"
-        await books.outcomes.fail(envelope, NoCapacity(f"{why}: see grants_refused in `tangram status`"))
-        books.tell(facts.Refused(envelope, NoCapacity.__name__, why))
-        books.batch.drop(entry.seq)
+        await fail(books, entry, NoCapacity(f"{why}: see grants_refused in `tangram status`"))
         return
     books.entries.add(Entry(entry.seq, envelope, entry.arrival, refusals=refusals))
     again = books.clock() + round(REFUSAL_PAUSE * 1000 * 2**refusals)
@@ -161,12 +197,19 @@ async def readmit_refused(books: Books, entry: Entry) -> None:
 async def undo_unstarted(books: Books, entry: Entry) -> Entry | None:
     """Take back a grant that no worker has claimed; the action waits again at its old place.
 
-    Returns the entry that waits now, or None if the grant is used or has ended.
+    Returns the entry that waits now, or None if the grant is used or has ended. A verdict is told without a worker.
     """
     if entry.grant is None:
         return None
+    header = entry.envelope.header
     await books.commit()
-    raw = entry.envelope.readmitted(entry.envelope.header.attempts)
+    raw = entry.envelope.readmitted(header.attempts, header.verdict)
     books.batch.ungrant(entry.grant, entry.seq, raw, only_unstarted=True)
     (undone,) = await books.commit()
-    return await resubmit(books, entry, raw, unstarted=entry.unstarted + 1) if undone else None
+    if not undone:
+        return None
+    if header.verdict is not None:
+        give_back(books, entry)
+        await pronounce(books, entry, directly=True)
+        return None
+    return await resubmit(books, entry, raw, unstarted=entry.unstarted + 1)

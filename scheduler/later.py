@@ -8,7 +8,7 @@ from scheduler.books import Books
 from scheduler.entries import Entry
 from scheduler.envelope import parse
 from scheduler.intake import give_back, wait_again
-from tangram_tasks.wire import DoneRecord
+from tangram_tasks.grants import DoneRecord
 
 logger = logging.getLogger(__name__)
 

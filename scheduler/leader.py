@@ -30,13 +30,19 @@ class Leader:
         self._client = client
         self._keys = keys
         self._lease = lease
-        self._renew = client.register_script((Path(__file__).parent / "lua" / "renew.lua").read_text())
+        lua = Path(__file__).parent / "lua"
+        self._take = client.register_script((lua / "lead.lua").read_text())
+        self._renew = client.register_script((lua / "renew.lua").read_text())
 
     async def acquire(self) -> int:
         """Wait for the lead and return the new epoch. Waiting for it is what a standby does."""
-        while not await self._client.set(self._keys.leader, self.name, nx=True, px=self._milliseconds):
+        keys = [self._keys.leader, self._keys.epoch, self._keys.broker_run]
+        while True:
+            run = str((await self._client.info("server"))["run_id"])
+            epoch = int(await self._take(keys=keys, args=[self.name, self._milliseconds, run]))
+            if epoch:
+                return epoch
             await asyncio.sleep(self._lease / 6)
-        return int(await self._client.incr(self._keys.epoch))
 
     async def keep(self) -> None:
         """Renew the lease until it cannot be. Raises LeadLost."""

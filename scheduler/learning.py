@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from scheduler.books import Books
 from scheduler.core.estimates import Estimates, Kind
 from scheduler.entries import Entry
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import DoneRecord
 
 logger = logging.getLogger(__name__)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import redis.asyncio as aioredis
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from tangram_tasks.egress import Egress
-from tangram_tasks.keys import ADMISSION_QUEUE, Keys
-from tangram_tasks.wire import NodeOrder, NodeRecord, OpenTrajectory
+from scheduler.quarantine import QuarantineRecord
+from scheduler.stored import Inbox, Snapshot, TrajectoryRecord
+from tangram_tasks.grants import GrantRecord
+from tangram_tasks.keys import ADMISSION_QUEUE, Keys, result_key
+from tangram_tasks.wire import NodeOrder, NodeRecord
 
 logger = logging.getLogger(__name__)
 
@@ -27,67 +30,6 @@ _PLAIN = "fenced"  # the script that runs plain commands
 
 #: Cancelled ids are remembered this long, s: a message still on its way must find them.
 CANCEL_MEMORY = 3600
-
-
-class GrantRecord(BaseModel):
-    """A grant as the ledger keeps it. `at` is in ms."""
-
-    model_config = ConfigDict(frozen=True)
-
-    seq: int
-    action: str
-    node: str
-    generation: str
-    units: int
-    at: int
-    lane: int = 0
-
-
-class TrajectoryRecord(BaseModel):
-    """A trajectory as the ledger keeps it.
-
-    Args:
-        order: what it asked for.
-        node: empty until it is placed.
-        generation: the node's process.
-        home: empty unless it must be there.
-        ready_at: when its sandbox was ready, s.
-        egress: its latest change of network since it was placed.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    order: OpenTrajectory
-    node: str = ""
-    generation: str = ""
-    home: str = ""
-    ready_at: float | None = None
-    egress: Egress | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything a new leader needs to rebuild its memory."""
-
-    pending: dict[int, bytes]
-    grants: dict[str, GrantRecord]
-    raws: dict[str, bytes]
-    trajectories: dict[str, TrajectoryRecord]
-    cancelled: dict[str, float]
-    estimates: dict[str, bytes]
-    jobs: dict[str, bytes] = field(default_factory=dict)
-    quotas: dict[str, bytes] = field(default_factory=dict)
-    spent: dict[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Inbox:
-    """What arrived since the last step: stream entries by id, and fresh messages by seq."""
-
-    control: list[tuple[str, bytes]]
-    events: list[tuple[str, bytes]]
-    done: list[tuple[str, bytes]]
-    messages: list[tuple[int, bytes]]
 
 
 class Ledger:
@@ -106,15 +48,19 @@ class Ledger:
         self.scripts: dict[str, str] = {}  # name -> hash
 
     async def snapshot(self) -> Snapshot:
-        """Read all books."""
+        """Read all books; what was to be remembered until now is forgotten."""
         keys = self.keys
         pipeline = self.client.pipeline(transaction=True)
-        named = (keys.estimates, keys.jobs, keys.quotas, keys.spent)
+        named = (keys.estimates, keys.jobs, keys.quotas, keys.spent, keys.quarantine)
         for key in (keys.pending, keys.grants, keys.raws, keys.trajectories, *named):
             pipeline.hgetall(key)
         pipeline.zrange(keys.cancelled, 0, -1, withscores=True)
-        pending, grants, raws, trajectories, *tables, cancelled = await pipeline.execute()
-        estimates, jobs, quotas, spent = ({name.decode(): row for name, row in table.items()} for table in tables)
+        pipeline.zremrangebyscore(keys.ended, "-inf", time.time())
+        pipeline.zrange(keys.ended, 0, -1)
+        pending, grants, raws, trajectories, *tables, cancelled, _, ended = await pipeline.execute()
+        estimates, jobs, quotas, spent, quarantine = (
+            {name.decode(): row for name, row in table.items()} for table in tables
+        )
         return Snapshot(
             pending={int(seq): raw for seq, raw in pending.items()},
             grants={grant.decode(): GrantRecord.model_validate_json(record) for grant, record in grants.items()},
@@ -127,6 +73,8 @@ class Ledger:
             jobs=jobs,
             quotas=quotas,
             spent=spent,
+            ended={message.decode() for message in ended},
+            quarantine={node: QuarantineRecord.model_validate_json(record) for node, record in quarantine.items()},
         )
 
     async def load(self) -> None:
@@ -169,6 +117,10 @@ class Ledger:
         seconds, microseconds = await self.client.time()
         return float(seconds + microseconds / 1e6)
 
+    async def broker_run(self) -> str:
+        """Return what names this run of the broker; a new one may have forgotten the last second of the one before."""
+        return str((await self.client.info("server"))["run_id"])
+
     async def control_backlog(self) -> list[tuple[str, bytes]]:
         """Return the control messages that no leader has acted upon yet, with their ids."""
         rows: Any = await self.client.xrange(self.keys.control)
@@ -177,6 +129,11 @@ class Ledger:
     async def paused(self) -> bool:
         """Return whether somebody has paused admission."""
         return bool(await self.client.exists(self.keys.paused))
+
+    async def recorded(self, action: str) -> bytes | None:
+        """Return the stored result of an action as Celery's backend wrote it, or None."""
+        found: Any = await self.client.get(result_key(action))
+        return None if found is None else bytes(found)
 
     async def running(self, grants: list[str]) -> set[str]:
         """Return those of the grants that a worker has claimed."""
@@ -224,13 +181,26 @@ class Batch:
         """Note what a grant holds now."""
         self._calls.append(("resize", [self._keys.epoch, self._keys.grants], [grant, record.model_dump_json()]))
 
+    def pend(self, seq: int, raw: str) -> None:
+        """Put another raw message in the place of a pending one."""
+        self._plain(["HSET", self._keys.pending, str(seq), raw])
+
+    def quarantine(self, node: str, record: QuarantineRecord) -> None:
+        """Write that a node is in quarantine."""
+        self._plain(["HSET", self._keys.quarantine, node, record.model_dump_json()])
+
+    def end_quarantine(self, node: str) -> None:
+        """Forget a node's quarantine."""
+        self._plain(["HDEL", self._keys.quarantine, node])
+
     def drop(self, seq: int) -> None:
         """Pending -> ended."""
         self._plain(["HDEL", self._keys.pending, str(seq)])
 
     def bury(self, raw: bytes | str, reason: str) -> None:
         """Keep a message that could not be admitted for people to look at; the last 1000 are kept."""
-        row = json.dumps({"reason": reason, "raw": raw if isinstance(raw, str) else raw.decode("utf-8", "replace")})
+        text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+        row = json.dumps({"id": uuid4().hex[:8], "at": time.time(), "reason": reason, "raw": text})
         self._plain(["LPUSH", self._keys.dead, row], ["LTRIM", self._keys.dead, "0", "999"])
 
     def trajectory(self, name: str, record: TrajectoryRecord) -> None:

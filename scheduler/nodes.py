@@ -57,6 +57,11 @@ class NodeBook:
         record = self.alive.get(node)
         return record is not None and trajectory in record.trajectories
 
+    def runs(self, node: str, grant: str) -> bool:
+        """Whether a live node announced that it runs what this grant is for."""
+        record = self.alive.get(node)
+        return record is not None and grant in record.running
+
     def generation(self, node: str) -> str:
         """Return a live node's generation, or "" if it is not alive."""
         record = self.alive.get(node)
@@ -89,9 +94,9 @@ def _margin(seconds: float) -> int:
     return round(min(MOST_MARGIN, max(LEAST_MARGIN, MARGIN * seconds)) * 1000)
 
 
-def joined_event(record: NodeRecord, at: int) -> NodeJoined:
-    """Return the core's event for a node that announced itself; `at` in ms."""
-    quotas = {name: quota_of(quota) for name, quota in record.quotas.items()}
+def joined_event(record: NodeRecord, at: int, *, cordoned: bool = False) -> NodeJoined:
+    """Return the core's event for a node that announced itself; `at` in ms. A cordoned one takes nothing new."""
+    quotas = {} if cordoned else {name: quota_of(quota) for name, quota in record.quotas.items()}
     return NodeJoined(
         at=at,
         node=record.node,
@@ -99,5 +104,5 @@ def joined_event(record: NodeRecord, at: int) -> NodeJoined:
         capacity=dict(record.capacity),
         quotas=quotas,
         services=record.services,
-        draining=record.draining,
+        draining=record.draining or cordoned,
     )

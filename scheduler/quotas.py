@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from scheduler.books import Books
 from scheduler.core.quota import CallSent, LaneState, ProviderClosed, QuotaChanged, QuotaSpent, Spent
 from scheduler.nodes import quota_of
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.resources import API_PREFIX
 from tangram_tasks.sharing import (
     CallsSent,
@@ -17,7 +18,6 @@ from tangram_tasks.sharing import (
     QuotaRecord,
     SetQuota,
 )
-from tangram_tasks.wire import DoneRecord
 
 #: A gate opens so much later than the provider asked for, ms: its clock is not ours.
 LATER = 50

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from scheduler import facts
 from scheduler.books import Books
 from scheduler.core.events import NodeLost as NodeLostEvent
 from scheduler.entries import Entry
@@ -13,6 +12,7 @@ from scheduler.intake import end_grant, resubmit
 from scheduler.residency import outlives
 from tangram_tasks.errors import NodeLost
 from tangram_tasks.keys import node_queue
+from tangram_tasks.verdict import Verdict
 from tangram_tasks.wire import NodeRecord
 
 logger = logging.getLogger(__name__)
@@ -72,14 +72,16 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
         return
     attempts = envelope.header.attempts + int(started)
     over = entry.successor is not None or (started and await books.outcomes.finished(envelope.action))
-    if spec.sandbox and spec.image is None:
+    if envelope.header.verdict is not None:
+        again = False
+    elif spec.sandbox and spec.image is None:
         again = not started and (envelope.header.trajectory or "") in books.trajectories
     else:
         again = not started or (spec.on_lost == "requeue" and attempts < spec.max_attempts)
-    raw = envelope.readmitted(attempts) if again and not over else ""
-    if not raw and not over:  # its caller first: a crash between the two must not leave it in no book
-        await books.outcomes.fail(envelope, NodeLost(_epitaph(books, entry, attempts)))
-        books.tell(facts.Refused(envelope, NodeLost.__name__))
+    verdict = None
+    if not again:
+        verdict = envelope.header.verdict or Verdict.of(NodeLost(_epitaph(books, entry, attempts)))
+    raw = "" if over else envelope.readmitted(attempts, verdict)
     await books.commit()
     books.batch.ungrant(grant, entry.seq, raw)
     (taken,) = await books.commit()
@@ -94,12 +96,12 @@ async def _reclaim(books: Books, entry: Entry, *, started: bool) -> None:
 def _epitaph(books: Books, entry: Entry, attempts: int) -> str:
     node = entry.record.node if entry.record else "?"
     header = entry.envelope.header
+    lives = entry.record is not None and books.nodes.generation(node) == entry.record.generation
     if not header.spec.sandbox or header.spec.image is not None:
         why = f"it was started {attempts} times"
     elif (header.trajectory or "") in books.trajectories:
         why = "what it did in its sandbox stays, so it does not run again"
     else:
         why = "its sandbox is gone"
-    lives = entry.record is not None and books.nodes.generation(node) == entry.record.generation
     verb = "lost" if lives else "died under"
     return f"node {node} {verb} action {entry.envelope.action} ({entry.envelope.task}); {why}"

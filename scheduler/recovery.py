@@ -15,15 +15,17 @@ from scheduler.envelope import BadMessage, parse
 from scheduler.intake import refuse, take_in
 from scheduler.jobs import restore_jobs
 from scheduler.learning import remember
-from scheduler.ledger import GrantRecord, Snapshot, TrajectoryRecord
 from scheduler.nodes import joined_event
+from scheduler.probation import restore_quarantine
 from scheduler.quotas import restore_quotas
 from scheduler.reclaim import reclaim
 from scheduler.residency import outlives, take_over
+from scheduler.stored import Snapshot, TrajectoryRecord
 from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction, NodeLost
+from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import node_queue
-from tangram_tasks.wire import OpenSandbox, OpenTrajectory
+from tangram_tasks.wire import NodeRecord, OpenSandbox, OpenTrajectory
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +33,13 @@ logger = logging.getLogger(__name__)
 LOOK = 0.25
 
 
-async def recover(books: Books, start_lease: float) -> None:
+async def recover(books: Books) -> None:
     """Read the ledger and feed the core: nodes, trajectories, grants, then waiting actions in their old order."""
     await _find_nodes(books)
     books.paused = await books.ledger.paused()
     snapshot = await books.ledger.snapshot()
+    restore_quarantine(books, snapshot.quarantine)
+    books.ended.update(snapshot.ended)
     books.cancelled.update({action: until for action, until in snapshot.cancelled.items() if until > time.time()})
     remember(books.estimates, snapshot.estimates)
     restore_jobs(books, snapshot.jobs)
@@ -45,7 +49,7 @@ async def recover(books: Books, start_lease: float) -> None:
     orphans = [
         entry
         for grant, record in sorted(snapshot.grants.items(), key=lambda row: row[1].seq)
-        if (entry := await _restore_grant(books, snapshot, grant, record, start_lease)) is not None
+        if (entry := await _restore_grant(books, snapshot, grant, record)) is not None
     ]
     await _obey_backlog(books)
     for seq, raw in sorted(snapshot.pending.items()):
@@ -84,19 +88,28 @@ async def _obey_backlog(books: Books) -> None:
 
 
 async def _find_nodes(books: Books) -> None:
-    """Wait for silent nodes to beat: after a restart of the broker all of them look dead for a moment."""
+    """Wait for silent nodes to beat: after a restart of the broker all of them look dead for a moment.
+
+    They also have to say what they run and what they ended, of which the broker may have forgotten the last second.
+    """
+    run, patience = await books.ledger.broker_run(), books.nodes.timeout
     announced, now = await books.ledger.nodes()
-    patience = books.nodes.timeout
-    while patience > 0 and any(now - record.beat > books.nodes.timeout for record in announced.values()):
+    while patience > 0 and any(
+        now - record.beat > books.nodes.timeout or not _confirmed(record, run) for record in announced.values()
+    ):
         await asyncio.sleep(LOOK)
         patience -= LOOK
         announced, now = await books.ledger.nodes()
-    _, joined = books.nodes.update(announced, now)
+    _, joined = books.nodes.update({name: one for name, one in announced.items() if _confirmed(one, run)}, now)
     for record in joined:
         books.feed(joined_event(record, books.clock()))
     for name, record in announced.items():
         if name not in books.nodes.alive:  # nobody else would ever take a dead node's announcement away
             books.batch.forget_node(name, node_queue(record.kind, name), record=True)
+
+
+def _confirmed(record: NodeRecord, run: str) -> bool:
+    return record.broker in ("", run)
 
 
 def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> None:
@@ -114,9 +127,7 @@ def _restore_trajectory(books: Books, name: str, record: TrajectoryRecord) -> No
         books.bury(name, NodeLost(f"node {node} died, and with it the sandbox of trajectory {name}"))
 
 
-async def _restore_grant(
-    books: Books, snapshot: Snapshot, grant: str, record: GrantRecord, start_lease: float
-) -> Entry | None:
+async def _restore_grant(books: Books, snapshot: Snapshot, grant: str, record: GrantRecord) -> Entry | None:
     """Restore one grant; returns its entry if its node is gone. It ends if its message is of no use to this version."""
     raw = snapshot.raws[grant]
     try:
@@ -128,14 +139,9 @@ async def _restore_grant(
     books.entries.hold(entry, grant, record)
     if books.nodes.generation(record.node) != record.generation:
         return entry
-    books.feed(
-        Restored(
-            at=books.clock(),
-            action=entry.as_action(books.clock(), books.estimates),
-            node=record.node,
-            units=record.units,
-            lane=record.lane,
-        )
-    )
-    books.entries.set_timer(books.clock() + round(start_lease * 1000), record.action, "start_lease")
+    now = books.clock()
+    if entry.envelope.header.verdict is None:  # a fail grant holds nothing
+        action = entry.as_action(now, books.estimates)
+        books.feed(Restored(at=now, action=action, node=record.node, units=record.units, lane=record.lane))
+    books.entries.set_timer(now + round(books.start_lease * 1000), record.action, "start_lease")
     return None

@@ -18,6 +18,7 @@ from scheduler.quotas import calls_ended, calls_left, complained
 from scheduler.resizing import resized
 from tangram_tasks import wire
 from tangram_tasks.errors import SandboxError
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.sharing import CallsSent, ProviderState
 
@@ -57,11 +58,13 @@ def _sandbox(books: Books, state: wire.SandboxState) -> None:
 
 async def obey_done(books: Books, payload: bytes) -> None:
     """Take in the end of an action. Raises pydantic's ValidationError."""
-    record = wire.DoneRecord.model_validate_json(payload)
+    record = DoneRecord.model_validate_json(payload)
     calls_ended(books, record)
     entry = books.entries.by_grant.get(record.grant)
     if entry is None:
         return
+    if entry.record is not None:
+        books.quarantine.works(entry.record.node)
     if record.outcome == "later":
         await try_later(books, entry, record)
         return

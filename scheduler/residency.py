@@ -7,7 +7,7 @@ import time
 
 from scheduler.books import Books
 from scheduler.core.events import SandboxReady, TrajectoryOpened
-from scheduler.ledger import TrajectoryRecord
+from scheduler.stored import TrajectoryRecord
 from tangram_tasks import wire
 from tangram_tasks.egress import ChangeEgress
 from tangram_tasks.errors import SandboxError

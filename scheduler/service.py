@@ -14,8 +14,9 @@ from collections.abc import Collection, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio as aioredis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
+from scheduler.backpressure import Backpressure
 from scheduler.books import Books
 from scheduler.core.admission import Admission
 from scheduler.desk import Desk
@@ -108,8 +109,10 @@ class Scheduler:
             outcomes=Outcomes(self._app, epoch),
             clock=self._clock,
             watchers=self._watchers,
+            start_lease=self._settings.start_lease,
+            backpressure=Backpressure(self._settings.max_waiting, self._settings.max_waiting_per_job),
         )
-        desk = Desk(books, self._settings.start_lease)
+        desk = Desk(books)
         books.tell(Leads(books))
         try:
             await _first_to_end(
@@ -150,7 +153,11 @@ class Scheduler:
             if desk.paused:
                 await asyncio.sleep(IDLE)
                 continue
-            found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1, "RIGHT", "RIGHT")
+            try:
+                found = await client.blmove(ADMISSION_QUEUE, ADMISSION_QUEUE, 1, "RIGHT", "RIGHT")
+            except OutOfMemoryError:  # a full broker refuses even this; what it holds must still end
+                await asyncio.sleep(IDLE)
+                continue
             if found is not None:
                 await self._wake_and_wait()
 

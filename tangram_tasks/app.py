@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, overload
 
 import redis
-from celery import Celery
+from celery import Celery, states
 from kombu.exceptions import EncodeError, OperationalError
+from kombu.utils.json import dumps
 from redis.exceptions import RedisError
 
 from tangram_tasks.action import ActionSpec, Sizes, declare
@@ -17,7 +19,8 @@ from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
 from tangram_tasks.errors import BrokerUnavailable, ConfigurationError, InvalidAction
 from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
-from tangram_tasks.keys import Keys
+from tangram_tasks.journal import check_same, current_journal, digest, is_recorded, stable_id
+from tangram_tasks.keys import Keys, result_key
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
 from tangram_tasks.task import ActionTask, check_takes_service, sandbox_parameter
@@ -176,15 +179,47 @@ class TangramApp(Celery):
         spec = task.spec_for(args, kwargs) if isinstance(task, ActionTask) else self.remote_specs.get(name)
         if spec is None:
             return super().send_task(name, args, kwargs, **options)
+        _check_size(name, args, kwargs, self.settings.max_message)
         weight = self.weight if self.job else None
         header = ActionHeader(spec=spec, job=self.job, weight=weight, published_at=time.time())
+        key = _journal_key(name, options)
+        if key is not None:
+            action, call = stable_id(self.job, "action", key), digest(name, args, kwargs)
+            if self._recalls(action, key, call):
+                return self.AsyncResult(action)
+            header = header.model_copy(update={"key": key, "call": call})
+            options["task_id"] = action
         publish = admission_options(name, header, options)
         try:
             with publishing(name, publish["headers"]):
                 return super().send_task(name, args, kwargs, **publish)
         except EncodeError as error:
             raise InvalidAction(f"{name}: its arguments cannot be sent as JSON: {error}") from error
-        except OperationalError as error:
+        except (OperationalError, RedisError) as error:
+            raise self.unavailable(error) from error
+
+    def _recalls(self, action: str, key: str, call: str) -> bool:
+        """Whether the outcome of a call with this key is recorded. Raises InvalidAction, BrokerUnavailable."""
+        try:
+            payload: Any = self.redis.get(result_key(action))
+            if payload is None:
+                return False
+            meta = json.loads(payload)
+            check_same(meta, key, call)
+            if is_recorded(meta):
+                return True
+            if meta["status"] in states.READY_STATES:
+                self.redis.delete(result_key(action))  # a fault of the machinery: it was told once, now try again
+        except (RedisError, OSError) as error:
+            raise self.unavailable(error) from error
+        return False
+
+    def opens_first(self, trajectory: str) -> bool:
+        """Whether nobody has opened this trajectory yet; known as long as the journal. Raises BrokerUnavailable."""
+        key = self.keys.journal(trajectory)
+        try:
+            return bool(self.redis.set(key, self.job, nx=True, ex=self.settings.journal_expires))
+        except (RedisError, OSError) as error:
             raise self.unavailable(error) from error
 
     def send_control(self, *messages: ControlMessage) -> None:
@@ -198,8 +233,38 @@ class TangramApp(Celery):
             raise self.unavailable(error) from error
 
     def unavailable(self, error: Exception) -> BrokerUnavailable:
-        """Return the error that says that the broker does not answer, without its password."""
+        """Return the error that says that the broker does not answer, or is full, without its password."""
+        if "maxmemory" in str(error):  # redis-py has a class for it, but not in a pipeline
+            return BrokerUnavailable(
+                f"the broker {without_password(self.url)} is full and takes nothing new: try again when results have "
+                "expired, or raise its maxmemory"
+            )
         return BrokerUnavailable(f"the broker {without_password(self.url)} does not answer: {error}")
+
+
+def _journal_key(name: str, options: dict[str, Any]) -> str | None:
+    """Take the key of a call out of its options; retries and parts of a canvas have ids of their own, and no key.
+
+    Raises InvalidAction: a part of a canvas was given a key.
+    """
+    given, journal = options.pop("action_key", None), current_journal.get()
+    if options.get("task_id"):
+        if given is not None:
+            raise InvalidAction(f"{name}: an action_key is for a single call, not for a part of a chain or chord")
+        return None
+    return given if journal is None else journal.key(given)
+
+
+def _check_size(name: str, args: Any, kwargs: Any, limit: int) -> None:
+    try:
+        size = len(dumps((args or (), kwargs or {})))
+    except (TypeError, ValueError):
+        return  # Celery says why
+    if size > limit:
+        raise InvalidAction(
+            f"{name}: its arguments have {size} bytes, more than {limit} (TANGRAM_MAX_MESSAGE): "
+            "write large data into the sandbox, or pass where it is"
+        )
 
 
 def split_options(run: Callable[..., Any], options: dict[str, Any]) -> tuple[dict[str, Any], ActionSpec]:
@@ -244,8 +309,8 @@ def _celery_settings(config: Settings) -> dict[str, Any]:
         "worker_soft_shutdown_timeout": 10.0,
         "broker_connection_retry_on_startup": True,
         "broker_transport_options": {
-            # Housekeeping only: the ledger decides who runs what. Longer than any sane action.
-            "visibility_timeout": 24 * 3600,
+            # kombu keeps no copies of messages on their way: the ledger does, and decides who runs what.
+            "ack_emulation": False,
             "socket_timeout": 30,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,

@@ -58,6 +58,9 @@ class ActionRuntime(Protocol):
     def claim(self, request: Any) -> None:
         """START: claim the grant of this request once. Raises celery's Ignore when it is not ours to run."""
 
+    def store(self, request: Any, payload: bytes, seconds: int) -> None:
+        """Store the encoded result of this request for so many seconds, unless its grant is gone."""
+
     def resources(self, request: Any) -> AbstractContextManager[ActionContext]:
         """Give the granted resources, and take them back at the end whatever happened."""
 

@@ -23,5 +23,8 @@ class Deployment(Protocol):
     def send_control(self, *messages: ControlMessage) -> None:
         """Tell the scheduler something. Raises BrokerUnavailable."""
 
+    def opens_first(self, trajectory: str) -> bool:
+        """Whether nobody has opened this trajectory yet. Raises BrokerUnavailable."""
+
     def unavailable(self, error: Exception) -> BrokerUnavailable:
         """Return the error that says that the broker does not answer, without its password."""

@@ -14,7 +14,8 @@
     ├── SandboxError                      the sandbox could not be made, or is gone
     │   └── SpawnFailed                   the command could not be started (not found, not executable)
     │       └── NoProcessesLeft           because the sandbox has as many processes as it may
-    └── ServiceUnavailable                the reward model or the API could not answer
+    ├── ServiceUnavailable                the reward model or the API could not answer
+    └── ResultTooLarge                    the action ended well, but its result is more than a broker should carry
 
 None of these is a verdict on the trajectory: an adapter must never turn one into reward 0.
 Arguments are plain values in `args` order, so that each survives Celery's JSON round trip.
@@ -110,3 +111,7 @@ class NoProcessesLeft(SpawnFailed):
 
 class ServiceUnavailable(TangramError):
     """The reward model or the API could not answer."""
+
+
+class ResultTooLarge(TangramError):
+    """The action returned more than the deployment allows: leave large data in the sandbox, or return a part of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
@@ -66,7 +67,7 @@ class Hub:
         self._client = aioredis.Redis.from_pool(pool)
         self._subscription: Any = None  # the listener's; others only write to its connection
         self._outbox: asyncio.Queue[tuple[str, str, asyncio.Future[None]]] = asyncio.Queue()
-        self._waiting: dict[str, asyncio.Future[Meta]] = {}
+        self._waiting: dict[str, list[asyncio.Future[Meta]]] = {}  # calls with the same key wait for the same action
         self._wanted = asyncio.Event()  # somebody waits for a result: listen
         self._tasks: set[asyncio.Task[Any]] = set()
         for turn in (self._publish, self._listen, self._resync):
@@ -88,16 +89,27 @@ class Hub:
         if options.get("ignore_result", task.ignore_result):
             meta.set_result({"status": states.SUCCESS, "result": None, "task_id": result.id})
         else:
-            self._waiting[result.id] = meta
-        self._outbox.put_nowait((result.id, self._producer.take(), sent))
+            self._waiting.setdefault(result.id, []).append(meta)
+        envelope = self._producer.take()
+        if not envelope:  # its outcome is recorded already
+            await self._fetch([result.id])
+            return handle
+        self._outbox.put_nowait((result.id, envelope, sent))
         try:
             await sent
         except BaseException:
-            self._waiting.pop(result.id, None)
+            self._give_up(result.id, meta)
             if sent.done() and not sent.cancelled() and sent.exception() is None:
                 self.spawn(self.control(CancelAction(action=result.id)))  # it is out already
             raise
         return handle
+
+    def _give_up(self, action: str, meta: asyncio.Future[Meta]) -> None:
+        waiting = self._waiting.get(action, [])
+        if meta in waiting:
+            waiting.remove(meta)
+        if not waiting:
+            self._waiting.pop(action, None)
 
     async def control(self, message: ControlMessage) -> None:
         """Tell the scheduler something. Raises BrokerUnavailable."""
@@ -146,7 +158,7 @@ class Hub:
 
     async def _close(self) -> None:
         _hubs.get(asyncio.get_running_loop(), {}).pop(id(self._app), None)
-        for meta in self._waiting.values():
+        for meta in itertools.chain.from_iterable(self._waiting.values()):
             meta.cancel()
         with contextlib.suppress(Exception, asyncio.CancelledError):
             await self._client.aclose()
@@ -225,9 +237,11 @@ class Hub:
         meta = self._app.backend.decode(payload if isinstance(payload, bytes) else payload.encode())
         if meta["status"] not in states.READY_STATES:
             return
-        future = self._waiting.pop(meta["task_id"], None)
-        if future is not None and not future.done():
-            future.set_result(meta)
+        waiting = self._waiting.pop(meta["task_id"], [])
+        for future in waiting:
+            if not future.done():
+                future.set_result(meta)
+        if waiting:
             await self._tell_subscription("UNSUBSCRIBE", [meta["task_id"]])
 
 

@@ -38,6 +38,15 @@ class Keys:
         self.quotas = prefix + "quotas"  # hash provider -> QuotaRecord that was set by hand
         self.spent = prefix + "spent"  # hash provider -> what was spent of its limits
         self.dead = prefix + "dead"  # list of messages that could not be admitted
+        self.ended = (
+            prefix + "ended"
+        )  # sorted set message id -> expiry: ends that the broker forgot and nodes told again
+        self.quarantine = prefix + "quarantine"  # hash node -> QuarantineRecord
+        self.broker_run = prefix + "broker_run"  # string: the run of the broker in which somebody led last
+
+    def journal(self, trajectory: str) -> str:
+        """String that stands while a trajectory with a journal was opened once."""
+        return f"{self.prefix}journal.{trajectory}"
 
     def orders(self, node: str) -> str:
         """List of NodeOrder for one node."""
@@ -55,3 +64,8 @@ class Keys:
 def node_queue(kind: str, node: str) -> str:
     """Return the Celery queue of one node."""
     return f"{kind}.{node}"
+
+
+def result_key(action: str) -> str:
+    """Return the key, and the channel, of an action's result: Celery's."""
+    return f"celery-task-meta-{action}"

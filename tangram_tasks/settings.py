@@ -38,6 +38,11 @@ class Settings(BaseSettings):
         heartbeat: how often a node reports.
         node_timeout: a node silent for this long is lost.
         leader_lease: a scheduler silent for this long loses the lead.
+        max_waiting: so many actions may wait in all; further ones fail with NoCapacity.
+        max_waiting_per_job: the same for each RL job.
+        max_message: bytes of one published message, arguments included.
+        max_result: bytes of one result.
+        journal_expires: how long results of calls with an `action_key` stay, to be returned again.
         result_expires: how long results stay readable.
         imports: modules with actions that workers load, comma separated.
         record: file to which the leading scheduler writes every event and decision; none: it records nothing.
@@ -57,8 +62,13 @@ class Settings(BaseSettings):
     start_lease: float = Field(default=15.0, gt=0)
     heartbeat: float = Field(default=1.0, gt=0)
     node_timeout: float = Field(default=5.0, gt=0)
-    leader_lease: float = Field(default=3.0, gt=0)
+    leader_lease: float = Field(default=2.0, gt=0)
+    max_waiting: int = Field(default=200_000, gt=0)
+    max_waiting_per_job: int = Field(default=100_000, gt=0)
+    max_message: int = Field(default=4 * 2**20, gt=0)
+    max_result: int = Field(default=16 * 2**20, gt=0)
     result_expires: int = Field(default=3600, gt=0)
+    journal_expires: int = Field(default=7 * 86400, gt=0)
     imports: str = ""
     record: Path | None = None
     metrics: str = Field(default="", pattern=r"^$|^[^\s/]+:[0-9]{1,5}$")

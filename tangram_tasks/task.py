@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from celery import Task
+from kombu.utils.json import dumps
 
 from tangram_tasks.action import ActionSpec
 from tangram_tasks.context import ActionContext, _current
-from tangram_tasks.errors import ConfigurationError, InvalidAction
+from tangram_tasks.errors import ConfigurationError, InvalidAction, ResultTooLarge
 from tangram_tasks.handle import ActionHandle
 from tangram_tasks.hub import hub_of
 from tangram_tasks.resources import API_PREFIX
@@ -61,7 +62,10 @@ class ActionTask(Task[Any, Any]):
 
     def using(self, **options: Any) -> BoundAction:
         """Return this action with per-call options: cpu, gpu, duration, bucket, timeout, max_queue, priority,
-        qos, trajectory, and any option of Celery's `apply_async`.
+        qos, trajectory, action_key, and any option of Celery's `apply_async`.
+
+        The result of a call with an `action_key` is recorded; a later one in the same job, also from a process that was
+        started anew, gets it without running anything. Faults of the machinery are not recorded.
         """
         return BoundAction(self, options)
 
@@ -112,7 +116,7 @@ class ActionTask(Task[Any, Any]):
         if self.spec is None or not self._granted:
             return self._run_without_grant(*args, **kwargs)
         with self._runtime.resources(self.request) as context:
-            return self._run_with(context, *args, **kwargs)
+            return self._checked(self._run_with(context, *args, **kwargs))
 
     def _run_with(self, context: ActionContext, *args: Any, **kwargs: Any) -> Any:
         token = _current.set(context)
@@ -121,6 +125,18 @@ class ActionTask(Task[Any, Any]):
             return self.run(*args, **kwargs) if given is None else self.run(given, *args, **kwargs)
         finally:
             _current.reset(token)
+
+    def _checked(self, result: Any) -> Any:
+        """Raise ResultTooLarge for what the broker should not have to carry."""
+        app: Any = self.app
+        limit = app.settings.max_result
+        try:
+            size = len(dumps(result))
+        except (TypeError, ValueError):
+            return result  # Celery says why
+        if size > limit:
+            raise ResultTooLarge(f"the result of {self.name} has {size} bytes, more than {limit} (TANGRAM_MAX_RESULT)")
+        return result
 
     def _run_without_grant(self, *args: Any, **kwargs: Any) -> Any:
         """Eager mode and direct calls: the body runs here and now, so the caller must pass a sandbox or a service."""

@@ -15,6 +15,7 @@ from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction
 from tangram_tasks.hub import hub_of
 from tangram_tasks.isolation import DEFAULT_IMAGE, refuse_options
+from tangram_tasks.journal import Journal, current_journal, stable_id
 from tangram_tasks.publisher import current_trajectory
 from tangram_tasks.resources import MIB, memory_mib
 from tangram_tasks.wire import CloseTrajectory, OpenTrajectory
@@ -52,6 +53,9 @@ class Trajectory:
             that the node's operator allows.
         user: uid of every command, not 0; by default 1000.
         fork_of: id of the trajectory whose files it begins with; use `fork`.
+        journal: a name of its own within the job. Its actions are numbered, and their results recorded: a process that
+            enters a trajectory of the same name again, and makes the same calls in the same order, gets the recorded
+            results without anything being run, and goes on in the same sandbox if that still stands.
         refused: anything else is refused by name.
 
     Raises:
@@ -70,12 +74,14 @@ class Trajectory:
         mounts: dict[str, str] | None = None,
         user: int | None = None,
         fork_of: str | None = None,
+        journal: str | None = None,
         **refused: object,
     ) -> None:
         refuse_options(refused)
-        self.id = uuid4().hex
+        self.id = uuid4().hex if journal is None else stable_id(app.job, "trajectory", journal)
         self._app = app
-        self._token: Token[str | None] | None = None
+        self._journal = None if journal is None else Journal(journal)
+        self._tokens: tuple[Token[str | None], Token[Journal | None]] | None = None
         try:
             self._order = OpenTrajectory(
                 trajectory=self.id,
@@ -118,7 +124,7 @@ class Trajectory:
             wish = SetNetwork(trajectory=self.id, network=network)
         except ValidationError as error:
             raise _invalid(error) from None
-        if self._token is None:
+        if self._tokens is None:
             raise InvalidAction(f"trajectory {self.id} is not open: say network={network!r} where it is made")
         return wish
 
@@ -146,16 +152,23 @@ class Trajectory:
         return f"<Trajectory {self.id}>"
 
     def _enter(self) -> Self:
-        self._token = current_trajectory.set(self.id)
+        self._tokens = (current_trajectory.set(self.id), current_journal.set(self._journal))
         return self
 
     def _leave(self) -> None:
-        if self._token is not None:
-            current_trajectory.reset(self._token)
-            self._token = None
+        if self._tokens is not None:
+            trajectory, journal = self._tokens
+            current_trajectory.reset(trajectory)
+            current_journal.reset(journal)
+            self._tokens = None
+
+    def _opens(self) -> bool:
+        """Whether a sandbox is to be asked for: one that was opened before and is gone must not come back empty."""
+        return self._journal is None or self._app.opens_first(self.id)
 
     def __enter__(self) -> Self:
-        self._app.send_control(self._order)
+        if self._opens():
+            self._app.send_control(self._order)
         return self._enter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -163,7 +176,8 @@ class Trajectory:
         self._app.send_control(CloseTrajectory(trajectory=self.id))
 
     async def __aenter__(self) -> Self:
-        await hub_of(self._app).control(self._order)
+        if self._opens():
+            await hub_of(self._app).control(self._order)
         return self._enter()
 
     async def __aexit__(

@@ -15,8 +15,8 @@ from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.isolation import MountPath, Network
 from tangram_tasks.message import REPORTED, SAID
-from tangram_tasks.report import ActionReport
 from tangram_tasks.sharing import CallsSent, CloseProvider, ProviderState, QuotaRecord, SetJob, SetQuota
+from tangram_tasks.verdict import Verdict
 
 VERSION: Final = 1
 HEADER = "tangram"
@@ -47,6 +47,9 @@ class ActionHeader(_Message):
         tries: how often its provider refused or lost its calls so far.
         spent: seconds that these tries took of its timeout.
         published_at: wall clock of the publisher, seconds.
+        key: its `action_key`: its recorded result is given to every later call with it.
+        call: what tells its call from others.
+        verdict: written by the scheduler when the action must end without running.
     """
 
     v: Literal[1] = VERSION
@@ -58,6 +61,9 @@ class ActionHeader(_Message):
     tries: int = 0
     spent: float = 0.0
     published_at: float = 0.0
+    key: str | None = None
+    call: str = ""
+    verdict: Verdict | None = None
 
 
 class GrantHeader(_Message):
@@ -361,6 +367,8 @@ class NodeRecord(_Report):
         quotas: API providers it can call.
         services: reward models it can page in.
         trajectories: those whose sandboxes it holds, also from an earlier process of its name.
+        running: grants that it has claimed and whose end it has not told yet.
+        broker: the run of the broker that it has told what it runs and what it ended; see `workers.recollection`.
         draining: it takes nothing new and leaves once its trajectories are over.
         host: where it runs.
         pid: its process.
@@ -375,29 +383,10 @@ class NodeRecord(_Report):
     quotas: dict[str, QuotaRecord] = {}
     services: tuple[str, ...] = ()
     trajectories: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    broker: str = ""
     draining: bool = False
     host: str = ""
     pid: int = 0
     beat: float = 0.0
     stats: dict[str, float] = {}
-
-
-class DoneRecord(_Report):
-    """Worker to scheduler, once per grant: the action ended.
-
-    Args:
-        grant: the grant id.
-        action: the task id.
-        outcome: "ok", "error", "retry", "requeue", "ignored", "refused" (its node could not hold the grant; the body
-            never started), "later" (its provider wants it again after `wait`) or the class name of a TangramError.
-        report: where its time went; absent if the body never started.
-        wait: seconds.
-        lane: that of the grant.
-    """
-
-    grant: str
-    action: str
-    outcome: str
-    report: ActionReport | None = None
-    wait: float = 0.0
-    lane: int = 0

@@ -21,9 +21,12 @@ from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.keys import Keys
 from workers.node import Node
+from workers.recollection import Recollection
 from workers.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+_LUA = Path(__file__).parent / "lua"
 
 #: A node's name is taken while its process on another host was heard within so many seconds.
 _TAKEN = 10.0
@@ -42,17 +45,29 @@ class Announcer:
         keys: names.
         node: what is announced.
         runtime: kills actions on order.
+        memory: knows what runs here, and reminds a broker that was restarted.
         generation: new on every start of the process.
         heartbeat: seconds between beats.
     """
 
     def __init__(
-        self, client: redis.Redis, keys: Keys, node: Node, runtime: Runtime, generation: str, heartbeat: float
+        self,
+        client: redis.Redis,
+        keys: Keys,
+        node: Node,
+        runtime: Runtime,
+        memory: Recollection,
+        generation: str,
+        heartbeat: float,
     ) -> None:
         self._client = client
         self._keys = keys
+        self._announce, self._event = (
+            client.register_script((_LUA / name).read_text()) for name in ("beat.lua", "tell.lua")
+        )
         self._node = node
         self._runtime = runtime
+        self._memory = memory
         self._generation = generation
         self._heartbeat = heartbeat
         self._stop = threading.Event()
@@ -113,6 +128,7 @@ class Announcer:
 
     def _beat(self) -> bool:
         """Announce the node; returns whether it had been forgotten."""
+        broker, running = self._memory.confirm(), tuple(self._memory.running)
         record = wire.NodeRecord(
             node=self._node.name,
             kind=self._node.kind,
@@ -121,13 +137,15 @@ class Announcer:
             quotas=dict(self._node.quotas),
             services=self._node.services,
             trajectories=self._node.trajectories,
+            running=running,
+            broker=broker,
             draining=self._drained_from is not None,
             host=socket.gethostname(),
             pid=os.getpid(),
             beat=self._server_time(),
             stats=self._node.stats(),
         )
-        return bool(self._client.hset(self._keys.nodes, self._node.name, record.model_dump_json()))
+        return bool(self._announce(keys=[self._keys.nodes], args=[self._node.name, record.model_dump_json()]))
 
     def _beat_again(self) -> None:
         self._runtime.tell_late()
@@ -153,7 +171,7 @@ class Announcer:
                 self._stop.wait(1.0)
 
     def _tell(self, event: wire.NodeEvent) -> None:
-        self._client.xadd(self._keys.events, {"m": event.model_dump_json()})
+        self._event(keys=[self._keys.events], args=[event.model_dump_json()])
 
     def _answer(self, order: wire.ServiceOrder, answer: wire.ServiceAnswer | None) -> None:
         if answer is None:

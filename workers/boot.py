@@ -10,6 +10,7 @@ from uuid import uuid4
 import redis
 from celery import bootsteps
 from celery.worker.consumer.tasks import Tasks
+from kombu.transport.redis import Channel
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -22,6 +23,7 @@ from workers.announce import Announcer
 from workers.claims import Claims
 from workers.node import Node
 from workers.options import from_environment
+from workers.recollection import Recollection
 from workers.request import ActionRequest
 from workers.runtime import Runtime
 from workers.unread import Unread
@@ -57,12 +59,17 @@ def install(app: TangramApp, node: Node) -> Announcer:
     """Make the app's actions run on this node."""
     generation = uuid4().hex[:12]
     client = _patient_client(app)
-    runtime = Runtime(node, Claims(client, app.keys, generation))
+    claims = Claims(client, app.keys, generation)
+    memory = Recollection(claims, node.name, generation)
+    runtime = Runtime(node, claims, memory)
     app.runtime = runtime
     Unread(app, runtime).listen()
+    channel: Any = Channel
+    # Sending messages home is the ledger's business. kombu 5.7 dies of trying it on a lost connection.
+    channel.do_restore = False
     task_class: Any = ActionTask
     task_class.Request = ActionRequest
-    announcer = Announcer(client, app.keys, node, runtime, generation, app.settings.heartbeat)
+    announcer = Announcer(client, app.keys, node, runtime, memory, generation, app.settings.heartbeat)
     steps: Any = app.steps
     steps["consumer"].add(_announcing(announcer))
     return announcer

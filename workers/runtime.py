@@ -16,13 +16,16 @@ from redis.exceptions import RedisError
 from tangram_tasks import tracing
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import ActionCancelled, ActionTimeout, TangramError
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.holding import HeldGrant
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
-from workers.claims import Claims
+from tangram_tasks.verdict import Verdict
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, GrantHeader
+from workers.claims import Claims, Result
 from workers.grant_unheld import GrantUnheld
 from workers.node import Applied, Node, TryLater
-from workers.request import GrantRefused
+from workers.recollection import Recollection
+from workers.request import ActionRequest, GrantRefused
 
 logger = logging.getLogger(__name__)
 
@@ -36,35 +39,55 @@ class Runtime:
     Args:
         node: applies grants.
         claims: the ledger's worker side.
+        memory: what is remembered of the last seconds.
     """
 
-    def __init__(self, node: Node, claims: Claims) -> None:
+    def __init__(self, node: Node, claims: Claims, memory: Recollection) -> None:
         self._node = node
         self._claims = claims
+        self._memory = memory
         self._lock = threading.Lock()
         self._ended: dict[str, tuple[str, ActionReport | None, float]] = {}  # by grant id, until its DONE
-        self._open: dict[str, str] = {}  # grant id to action: claimed, and not ended in the ledger yet
         self._untold: deque[tuple[DoneRecord, bool]] = deque()  # ends that the broker has not taken yet
         self._killed: OrderedDict[str, None] = OrderedDict()  # grant ids, also of grants still on their way here
 
+    def receive(self, grant: str, request: ActionRequest) -> None:
+        """Learn of a message before its grant is claimed."""
+        self._memory.receive(grant, request)
+
     def claim(self, request: Any) -> None:
-        """START. Raises GrantRefused when this copy must not run."""
+        """START. Raises GrantRefused when this copy must not run, and the verdict of an action that shall only fail."""
         grant = _grant(request)
+        self._memory.begin(grant, request.id)
         try:
             claimed = self._claims.start(grant.id)
         except (RedisError, OSError) as error:
+            self._memory.forget(grant.id)
             logger.warning("action %s cannot be claimed (%s); it will be granted again", request.id, error)
             raise GrantRefused from None
         if not claimed:
+            self._memory.forget(grant.id)
             logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
             raise GrantRefused
-        self._open[grant.id] = request.id
+        if found := (request.get(HEADER) or {}).get("verdict"):
+            verdict = Verdict.model_validate(found)
+            with self._lock:
+                self._ended[grant.id] = (verdict.error, None, 0.0)
+            raise verdict.as_error()
+
+    def store(self, request: Any, payload: bytes, seconds: int) -> None:
+        """Store a result while the grant stands; a final one is remembered. Raises redis.RedisError."""
+        grant = _grant(request)
+        result = Result(payload, seconds)
+        self._memory.result(grant.id, result)
+        if not self._claims.store(grant.id, request.id, result):
+            logger.warning("action %s: grant %s is gone; its result is not stored", request.id, grant.id)
 
     def held(self) -> tuple[HeldGrant, ...]:
         """Everything that is granted here, as the node sees it."""
         return tuple(
             HeldGrant(grant=grant, action=action, units=self._node.units_of(action, grant))
-            for grant, action in list(self._open.items())
+            for grant, action in self._memory.running.items()
         )
 
     @contextlib.contextmanager
@@ -123,7 +146,7 @@ class Runtime:
     def _tell(self, record: DoneRecord, *, requeue: bool) -> None:
         try:
             told = self._claims.done(record, requeue=requeue)
-            self._open.pop(record.grant, None)
+            self._memory.end(record)
             if not told:
                 logger.warning("action %s: grant %s was taken back before it ended", record.action, record.grant)
         except (RedisError, OSError) as error:
@@ -136,20 +159,25 @@ class Runtime:
             self._killed[grant] = None
             while len(self._killed) > _KILLS_KEPT:
                 self._killed.popitem(last=False)
-        if grant in self._open:  # else it ended, and the action may run here again; or it is checked before its body
+        if (
+            grant in self._memory.running
+        ):  # else it ended, and the action may run here again; or it is checked before its body
             self._node.cancel(action)
 
     def _fence(self, grant: GrantHeader) -> None:
         """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""
         try:
             held = self._claims.holds(grant.id)
+            if not held:  # a broker that was restarted may have forgotten the grant
+                self._memory.confirm()
+                held = self._claims.holds(grant.id)
         except (RedisError, OSError) as error:
             logger.warning("whether grant %s still stands is unknown: %s", grant.id, error)
             return
         if not held:
-            self._open.pop(grant.id, None)
             with self._lock:
                 self._ended.pop(grant.id, None)
+            self._memory.forget(grant.id)
             raise GrantRefused
 
     def _check_killed(self, request: Any, grant: GrantHeader) -> None:

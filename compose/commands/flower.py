@@ -27,8 +27,9 @@ def flower(address: str, port: int, user: str, password_file: Path | None, read_
     from secrets import token_urlsafe
 
     from compose.broker import check_broker
+    from compose.state_dir import operator_url
     from tangram_tasks.errors import ConfigurationError
-    from tangram_tasks.settings import broker_url, settings
+    from tangram_tasks.settings import settings
 
     if importlib.util.find_spec("flower") is None:
         raise ConfigurationError("flower is not installed: install tangram-rl[monitoring]")
@@ -36,7 +37,7 @@ def flower(address: str, port: int, user: str, password_file: Path | None, read_
         raise click.BadParameter("it must not be empty or contain a colon", param_hint="--user")
     if not address:
         raise click.BadParameter("an empty address would mean all of them", param_hint="--address")
-    url = broker_url(settings())
+    url = operator_url(settings())
     check_broker(url)
     password = token_urlsafe(12) if password_file is None else _read_password(password_file)
     click.echo(f"http://{f'[{address}]' if ':' in address else address}:{port}  user {user}", nl=False)

@@ -7,9 +7,10 @@ from typing import Any
 import redis
 
 from compose.broker import check_broker
+from compose.state_dir import operator_url
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.keys import Keys
-from tangram_tasks.settings import broker_url, settings
+from tangram_tasks.settings import settings
 from tangram_tasks.wire import NodeKind, NodeOrder, NodeRecord
 
 
@@ -21,7 +22,7 @@ def order_node(node: str, order: NodeOrder, kind: NodeKind | None = None) -> Non
         BrokerUnavailable: the broker does not answer.
     """
     config = settings()
-    url, keys = broker_url(config), Keys(config.prefix)
+    url, keys = operator_url(config), Keys(config.prefix)
     check_broker(url)
     with redis.Redis.from_url(url, socket_timeout=10) as client:
         row: Any = client.hget(keys.nodes, node)

@@ -97,12 +97,13 @@ def _ask(verb: ServiceVerb, service: str, node: str, timeout: float) -> list[Ser
 
     from compose.broker import check_broker
     from compose.service_control import ask, nodes_with
+    from compose.state_dir import operator_url
     from monitoring.status import read_status
     from tangram_tasks.keys import Keys
-    from tangram_tasks.settings import broker_url, settings
+    from tangram_tasks.settings import settings
 
     config = settings()
-    url, keys = broker_url(config), Keys(config.prefix)
+    url, keys = operator_url(config), Keys(config.prefix)
     check_broker(url)
     with redis.Redis.from_url(url, socket_timeout=timeout + 15) as client:
         snapshot = read_status(client, keys, node_timeout=config.node_timeout)

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from monitoring.status import Status
+    from monitoring.status import NodeStatus, Status
 
 
 @click.command()
@@ -23,12 +23,13 @@ def status(output: str) -> None:
     import redis
 
     from compose.broker import check_broker
+    from compose.state_dir import operator_url
     from monitoring.status import read_status
     from tangram_tasks.keys import Keys
-    from tangram_tasks.settings import broker_url, settings
+    from tangram_tasks.settings import settings
 
     config = settings()
-    url = broker_url(config)
+    url = operator_url(config)
     check_broker(url)
     with redis.Redis.from_url(url, socket_timeout=10) as client:
         snapshot = read_status(client, Keys(config.prefix), node_timeout=config.node_timeout)
@@ -57,6 +58,14 @@ def _print(url: str, snapshot: Status) -> None:
     console.print(_node_table(snapshot) if snapshot.nodes else "no nodes")
 
 
+def _state(node: NodeStatus) -> str:
+    if not node.alive:
+        return "[bold red]LOST[/bold red]"
+    if node.quarantined_s:
+        return f"[bold red]QUARANTINE[/bold red] {node.quarantined_s:.0f} s"
+    return "drains" if node.record.draining else "ready"
+
+
 def _node_table(snapshot: Status) -> Table:
     from rich.markup import escape
     from rich.table import Table
@@ -68,7 +77,7 @@ def _node_table(snapshot: Status) -> Table:
         table.add_row(
             escape(record.node),
             record.kind,
-            "ready" if node.alive else "[bold red]LOST[/bold red]",
+            _state(node),
             escape(capacity or "-"),
             escape(" ".join([*record.services, *record.quotas]) or "-"),
             escape(f"{record.host}:{record.pid}"),

@@ -25,7 +25,8 @@ Examples:
 @click.option("--port", type=int, help="Port of the embedded broker on 127.0.0.1 (default: a free one).")
 @click.option("--cores", type=float, help="Cores of the default CPU node (default: all).")
 @click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module with actions; repeatable.")
-def up(file: Path | None, port: int | None, cores: float | None, modules: tuple[str, ...]) -> None:
+@click.option("--secure", is_flag=True, help="A broker user for each role, with just its rights.")
+def up(file: Path | None, port: int | None, cores: float | None, modules: tuple[str, ...], *, secure: bool) -> None:
     """Run broker, scheduler and nodes until Ctrl-C.
 
     Without a configuration file there is one CPU node. TANGRAM_BROKER_URL replaces the embedded broker,
@@ -33,17 +34,19 @@ def up(file: Path | None, port: int | None, cores: float | None, modules: tuple[
     """
     from compose.embedded import Stack
 
-    with Stack(_config(file, port=port, cores=cores, modules=modules)) as stack:
+    with Stack(_config(file, port=port, cores=cores, modules=modules, secure=secure)) as stack:
         _print_stack(stack)
         _follow(stack)
 
 
-def _config(file: Path | None, *, port: int | None, cores: float | None, modules: tuple[str, ...]) -> StackConfig:
+def _config(
+    file: Path | None, *, port: int | None, cores: float | None, modules: tuple[str, ...], secure: bool
+) -> StackConfig:
     from compose.stack_config import StackConfig, read_stack_config, validated
     from tangram_tasks.settings import settings
 
     base = settings()
-    asked: dict[str, Any] = {"port": port, "imports": modules, "broker_url": base.broker_url}
+    asked: dict[str, Any] = {"port": port, "imports": modules, "broker_url": base.broker_url, "secure": secure}
     overrides = {name: value for name, value in asked.items() if value}
     defaults: dict[str, Any] = {
         "state_dir": base.state_dir,

@@ -13,13 +13,14 @@ def web(port: int) -> None:
     It is read-only and for this machine only; from elsewhere use `ssh -L 5556:127.0.0.1:5556 HOST`.
     """
     from compose.broker import check_broker
+    from compose.state_dir import operator_url
     from monitoring.scene_feed import SceneFeed
     from monitoring.web_server import WebServer
     from tangram_tasks.app import TangramApp
     from tangram_tasks.errors import ConfigurationError
-    from tangram_tasks.settings import broker_url, settings
+    from tangram_tasks.settings import settings
 
-    url = broker_url(settings())
+    url = operator_url(settings())
     check_broker(url)
     try:
         server = WebServer(port, SceneFeed(TangramApp("tangram", broker=url)))

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Turn a pending message into a grant and deliver the granted copy to its node's queue.
 -- KEYS epoch pending grants raws queue   ARGV epoch seq grant record copy   -> 1, or 0 if it is not pending
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('FENCED another scheduler leads') end

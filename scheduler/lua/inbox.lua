@@ -7,10 +7,11 @@ local taken = {}
 -- With more control messages than one answer holds, an opening could be left behind while its first action is taken.
 local whole = ARGV[3] == '1' and redis.call('XLEN', KEYS[5]) <= tonumber(ARGV[2])
 local room = whole and tonumber(ARGV[2]) or 0
-for _ = 1, room do
+for _ = 1, math.min(room, redis.call('LLEN', KEYS[2])) do
+  -- A full broker refuses this, and messages wait in the list, before anything is taken out.
+  local seq = redis.pcall('INCR', KEYS[3])
+  if type(seq) == 'table' then break end
   local raw = redis.call('RPOP', KEYS[2])
-  if not raw then break end
-  local seq = redis.call('INCR', KEYS[3])
   redis.call('HSET', KEYS[4], seq, raw)
   taken[#taken + 1] = seq
   taken[#taken + 1] = raw

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Note what a grant holds now, unless it has ended.
 -- KEYS epoch grants   ARGV epoch grant record   -> 1, or 0 if it has ended
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('FENCED another scheduler leads') end

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Take a grant back; with a raw message, put that back among the pending ones at its old place.
 -- KEYS epoch grants running raws pending   ARGV epoch grant only_unstarted seq raw   -> 1, or 0 if it ended or runs
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('FENCED another scheduler leads') end

@@ -41,6 +41,24 @@ def nap(seconds: float) -> float:
     return time.time()
 
 
+@shared_action(name="t.once", api="noop", timeout=30, on_lost="fail")
+def once(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@shared_action(name="t.large", api="noop", timeout=30)
+def large(size: int) -> str:
+    return "x" * size
+
+
+@shared_action(name="t.flaky_here", api="noop", timeout=30, bind=True, max_retries=2)
+def flaky_here(self: Any, failures: int) -> int:
+    """Fail so often, and write nothing down."""
+    if self.request.retries < failures:
+        raise self.retry(countdown=0.05, exc=ValueError("still flaky"))
+    return int(self.request.retries)
+
+
 @shared_action(name="t.fail", api="noop", timeout=30)
 def fail(message: str) -> None:
     raise ValueError(message)
@@ -101,6 +119,22 @@ def _sizes(sandbox: Sandbox, marks: int, seconds: float) -> list[int]:
         if sandbox.cpus != seen[-1]:
             seen.append(sandbox.cpus)
     return seen
+
+
+@shared_action(name="t.logged", api="noop", timeout=30)
+def logged(file: str, name: str, seconds: float) -> str:
+    """Write its name into a file that no broker can forget."""
+    time.sleep(seconds)
+    with open(file, "a", encoding="utf-8") as log:  # noqa: PTH123  # one write, whole lines
+        log.write(f"{name}\n")
+    return name
+
+
+@shared_task(name="t.epitaph")
+def epitaph(request: Any, error: Any, traceback: Any) -> None:
+    """Write down which failure it was called for, as an errback with three arguments."""
+    app: Any = current_app
+    app.redis.hset("epitaphs", request.id, type(error).__name__)
 
 
 @shared_task(name="t.note")

@@ -11,9 +11,11 @@ from scheduler.books import Books
 from scheduler.core.admission import Admission
 from scheduler.decisions import act
 from scheduler.intake import admit
-from scheduler.ledger import Batch, GrantRecord, Ledger, Snapshot
+from scheduler.ledger import Batch, Ledger
 from scheduler.nodes import NodeBook, joined_event
+from scheduler.stored import Snapshot
 from tangram_tasks import Amdahl, TangramApp
+from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.wire import NodeOrder, NodeRecord
@@ -63,6 +65,9 @@ class KeptLedger(Ledger):
 
     async def now(self) -> float:
         return self.time
+
+    async def broker_run(self) -> str:
+        return ""
 
     async def control_backlog(self) -> list[tuple[str, bytes]]:
         return self.backlog
@@ -137,7 +142,7 @@ class Leader:
         await self.act()
 
     async def act(self) -> None:
-        await act(self.books, start_lease=15.0)
+        await act(self.books)
 
     def grant_of(self, seq: int) -> str:
         """Return the grant of the action of this message; empty if it holds none."""

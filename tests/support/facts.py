@@ -9,12 +9,12 @@ from typing import Any
 from scheduler.entries import Entry
 from scheduler.envelope import parse
 from scheduler.facts import Ended, Granted
-from scheduler.ledger import GrantRecord
 from tangram_tasks.action import ActionSpec, declare
 from tangram_tasks.app import TangramApp
+from tangram_tasks.grants import DoneRecord, GrantRecord
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import DoneRecord, GrantHeader
+from tangram_tasks.wire import GrantHeader
 
 
 def entry(action: str, spec: ActionSpec | None = None, *, task: str = "t.run", **headers: Any) -> Entry:

@@ -31,7 +31,7 @@ def test_valkey_on_the_path_comes_before_redis(tmp_path: Path) -> None:
 
 
 def test_the_path_comes_before_the_wheel(tmp_path: Path) -> None:
-    redis = fake_server(tmp_path, "redis-server", "6.2.0")
+    redis = fake_server(tmp_path, "redis-server", "7.0.0")
     assert find_broker(str(tmp_path)) == redis
 
 

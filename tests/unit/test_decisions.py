@@ -21,14 +21,19 @@ def books() -> Books:
     """The books of a leader that never commits: no server is needed."""
     nobody = cast(Any, None)
     return Books(
-        ledger=Ledger(nobody, Keys(), 1), core=Admission(), nodes=NodeBook(5.0), outcomes=nobody, clock=lambda: 1
+        ledger=Ledger(nobody, Keys(), 1),
+        core=Admission(),
+        nodes=NodeBook(5.0),
+        outcomes=nobody,
+        clock=lambda: 1,
+        start_lease=15.0,
     )
 
 
 async def test_a_grant_to_who_was_revoked_meanwhile_is_given_back(books: Books) -> None:
     books.feed(NodeJoined(0, "n", "cpu", {"cpu": 2, "memory": 100}))
     books.feed(Submitted(0, action("a1")))
-    await act(books, start_lease=15.0)
+    await act(books)
     assert dict(books.core.holdings()[0].granted)["cpu"] == 0
     assert not books.entries.by_grant
 
@@ -36,7 +41,7 @@ async def test_a_grant_to_who_was_revoked_meanwhile_is_given_back(books: Books) 
 async def test_a_resize_of_what_ended_meanwhile_orders_nothing(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(books.core, "handle_all", lambda _: [Resize("a1", "n", 2)])
     books.feed(Tick(0))
-    await act(books, start_lease=15.0)
+    await act(books)
     assert await books.commit() == []
 
 
@@ -51,7 +56,7 @@ async def test_what_arrived_in_one_step_is_decided_once(books: Books, monkeypatc
     monkeypatch.setattr(books.core, "handle_all", count)
     for place in range(20):
         books.feed(Submitted(0, action(f"a{place}")))
-    await act(books, start_lease=15.0)
+    await act(books)
     assert told == [20]
     assert len(books.core.waiting()) == 20
 
@@ -60,7 +65,7 @@ async def test_an_action_that_contradicts_itself_is_refused_before_the_others_ar
     books.feed(Submitted(0, action("a1")))
     with pytest.raises(ValueError, match="action a2 needs sizes that rise"):
         books.feed(Submitted(0, action("a2", sizes=(2, 1))))
-    await act(books, start_lease=15.0)
+    await act(books)
     assert [row.action for row in books.core.waiting()] == ["a1"]
 
 
@@ -75,11 +80,11 @@ async def test_a_broken_policy_is_survived_and_a_broken_core_is_not(
         monkeypatch.setattr(books.core, "handle_all", broken)
         books.feed(Tick(0))
         if isinstance(error, ValueError):
-            await act(books, start_lease=15.0)
+            await act(books)
             assert "this policy is broken" in caplog.text
         else:
             with pytest.raises(KeyError):
-                await act(books, start_lease=15.0)
+                await act(books)
 
 
 async def test_a_decision_that_cannot_be_carried_out_loses_no_other(
@@ -91,6 +96,6 @@ async def test_a_decision_that_cannot_be_carried_out_loses_no_other(
     closed: list[str] = []
     monkeypatch.setattr(books.batch, "order", lambda node, order: closed.append(order.trajectory))
     books.feed(Tick(0))
-    await act(books, start_lease=15.0)
+    await act(books)
     assert closed == ["t2"]
     assert "OpenSandbox(trajectory='t1', node='n') could not be handled and is skipped" in caplog.text

@@ -6,9 +6,9 @@ import pytest
 
 from scheduler.books import Books
 from scheduler.control import set_network
-from scheduler.ledger import Snapshot, TrajectoryRecord
 from scheduler.recovery import recover
 from scheduler.residency import take_over
+from scheduler.stored import Snapshot, TrajectoryRecord
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
 from tangram_tasks.wire import OpenTrajectory
@@ -105,7 +105,7 @@ async def test_a_new_leader_obeys_what_the_last_one_left_before_it_admits_anythi
     leader.ledger.kept = Snapshot({}, {}, {}, {"t": TrajectoryRecord(order=ORDER)}, {}, {})
     wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
     leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
-    await recover(leader.books, start_lease=15.0)
+    await recover(leader.books)
     assert leader.books.trajectories["t"].order.network == "none"
     assert leader.written.read == ["0-0", "1-0"], "the first one must not come again after the second"
 
@@ -119,7 +119,7 @@ async def test_what_a_leader_had_done_already_is_not_done_twice_on_the_way_to_th
     leader.ledger.kept = Snapshot({}, {}, {}, {"t": record}, {}, {})
     wishes = [SetNetwork(trajectory="t", network=network) for network in ("bridge", "none")]
     leader.ledger.backlog = [(f"{number}-0", wish.model_dump_json().encode()) for number, wish in enumerate(wishes)]
-    await recover(leader.books, start_lease=15.0)
+    await recover(leader.books)
     told = [order.egress.network for order in leader.written.take() if isinstance(order, ChangeEgress)]
     assert told == ["none"], "it must not reach the bridge for a moment"
     assert leader.written.read == ["0-0", "1-0"]

@@ -7,10 +7,12 @@ from typing import Any, cast
 import pytest
 from redis.exceptions import ConnectionError as BrokerGone
 
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.holding import HeldGrant
-from tangram_tasks.wire import GRANT_HEADER, DoneRecord, GrantHeader
+from tangram_tasks.wire import GRANT_HEADER, GrantHeader
 from workers.claims import Claims
 from workers.node import Node
+from workers.recollection import Recollection
 from workers.request import GrantRefused
 from workers.runtime import Runtime
 
@@ -29,6 +31,9 @@ class FakeClaims:
 
     def holds(self, grant: str) -> bool:
         return self.held
+
+    def broker_run(self) -> str:
+        return "run"
 
     def done(self, record: DoneRecord, *, requeue: bool = False) -> bool:
         if self.away:
@@ -66,7 +71,8 @@ def node() -> FakeNode:
 
 @pytest.fixture
 def runtime(node: FakeNode, claims: FakeClaims) -> Runtime:
-    return Runtime(cast(Node, node), cast(Claims, claims))
+    memory = Recollection(cast(Claims, claims), "n", "g")
+    return Runtime(cast(Node, node), cast(Claims, claims), memory)
 
 
 REQUEST = Request({GRANT_HEADER: GRANT.model_dump()})

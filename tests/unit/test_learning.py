@@ -16,11 +16,11 @@ from scheduler.learning import field_of, held_by_size, learn, remember
 from scheduler.ledger import Ledger
 from scheduler.nodes import NodeBook
 from tangram_tasks import Amdahl, TangramApp
+from tangram_tasks.grants import DoneRecord
 from tangram_tasks.keys import Keys
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.report import ActionReport
 from tangram_tasks.task import ActionTask
-from tangram_tasks.wire import DoneRecord
 
 
 def report(units: int = 1, exec_s: float = 1.0, **fields: Any) -> ActionReport:

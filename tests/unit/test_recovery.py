@@ -9,9 +9,10 @@ import pytest
 
 from scheduler.core.events import Action
 from scheduler.core.waiting import check
-from scheduler.ledger import GrantRecord, Snapshot
 from scheduler.recovery import recover
+from scheduler.stored import Snapshot
 from tangram_tasks.errors import TangramError
+from tangram_tasks.grants import GrantRecord
 from tests.support.books import GENERATION, NODE, Leader, message
 
 OLD = message("narrow").replace('"v": 1', '"v": 0')  # as an earlier version may have accepted it
@@ -46,7 +47,7 @@ def snapshot(**fields: Any) -> Snapshot:
 async def test_a_grant_whose_message_cannot_be_read_ends(leader: Leader, callers: Callers) -> None:
     record = GrantRecord(seq=1, action="a", node=NODE, generation=GENERATION, units=2, at=1)
     leader.ledger.kept = snapshot(grants={"1-1-x": record}, raws={"1-1-x": OLD.encode()})
-    await recover(leader.books, start_lease=15.0)
+    await recover(leader.books)
     assert leader.written.ungranted == ["1-1-x"]
     (told,) = callers.told
     assert "the message was refused" in told
@@ -58,7 +59,7 @@ async def test_a_message_that_cannot_be_handled_is_refused(
     checks = iter([_fail])
     monkeypatch.setattr("scheduler.books.check", lambda action: next(checks, check)(action))
     leader.ledger.kept = snapshot(pending={1: message("narrow").encode(), 2: message("wide").encode()})
-    await recover(leader.books, start_lease=15.0)
+    await recover(leader.books)
     (told,) = callers.told
     assert "the scheduler could not handle it" in told
     assert len(leader.books.entries.by_action) == 1, "the other one waits"

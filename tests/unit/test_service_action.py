@@ -26,6 +26,9 @@ class Granting:
     def claim(self, request: Any) -> None:
         """Nothing to claim."""
 
+    def store(self, request: Any, payload: bytes, seconds: int) -> None:
+        """Nowhere to store."""
+
     @contextmanager
     def resources(self, request: Any) -> Iterator[ActionContext]:
         yield ActionContext(action="a1", units=2, deadline=1e9, service=Judge())

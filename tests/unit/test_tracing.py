@@ -25,6 +25,7 @@ from tangram_tasks.context import ActionContext
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.wire import ActionHeader, GrantHeader
 from workers.node import Applied
+from workers.recollection import Recollection
 from workers.runtime import Runtime
 
 
@@ -68,7 +69,8 @@ def hop(raw: str) -> Mapping[str, Any]:
 
 
 def run(headers: Mapping[str, Any]) -> None:
-    anything: Any = FakeNode(), FakeClaims()
+    claims: Any = FakeClaims()
+    anything: Any = FakeNode(), claims, Recollection(claims, "n", "g")
     with Runtime(*anything).resources(Context(dict(headers))), trace.get_tracer("user").start_as_current_span("tool"):
         pass
 

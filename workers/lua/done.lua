@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- DONE: end a grant once. With a seq, the message goes back among the pending ones at its old place.
 -- KEYS grants running raws done pending   ARGV grant worker record requeue   -> 1, or 0 if it is not ours to end
 local holder = redis.call('HGET', KEYS[2], ARGV[1])

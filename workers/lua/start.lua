@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- START: claim a grant once.
 -- KEYS grants running   ARGV grant claim   -> 1, or 0 if the grant is gone or was claimed before
 -- The claim is new for each message, so that asking again after a lost answer is not taken for a second message.
