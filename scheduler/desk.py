@@ -126,7 +126,7 @@ class Desk:
     async def _start_again(self, entry: Entry, node: str) -> None:
         books, action = self._books, entry.envelope.action
         if books.nodes.runs(node, entry.grant or ""):
-            # The broker forgot that it was claimed, or the claim is on its way.
+            # The broker forgot that it was claimed.
             books.entries.set_timer(books.clock() + round(books.start_lease * 1000), action, "start_lease")
             return
         again = await undo_unstarted(books, entry)

@@ -44,7 +44,8 @@ class Recollection:
         self._node = node
         self._generation = generation
         self._lock = threading.Lock()
-        self._confirming = threading.Lock()
+        #: Held while the ledger and this memory change together, so that a reminder tells both before or both after.
+        self.steady = threading.RLock()
         self._run = ""
         self._requests: WeakValueDictionary[str, ActionRequest] = WeakValueDictionary()
         self._running: dict[str, tuple[GrantHeader, str]] = {}  # with the action's id
@@ -62,12 +63,12 @@ class Recollection:
         self._requests[grant] = request
 
     def begin(self, grant: GrantHeader, action: str) -> None:
-        """Note that a grant is being claimed."""
+        """Note that a grant was claimed."""
         with self._lock:
             self._running[grant.id] = (grant, action)
 
     def forget(self, grant: str) -> None:
-        """It was not claimed, or nothing of it counts."""
+        """Nothing of a claimed grant counts."""
         with self._lock:
             self._running.pop(grant, None)
             self._results.pop(grant, None)
@@ -97,7 +98,7 @@ class Recollection:
 
         Raises redis.RedisError.
         """
-        with self._confirming:
+        with self.steady:
             run = self._claims.broker_run()
             if self._run not in ("", run):
                 self._testify()

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from celery.exceptions import Ignore, Retry
@@ -58,15 +58,15 @@ class Runtime:
     def claim(self, request: Any) -> None:
         """START. Raises GrantRefused when this copy must not run, and the verdict of an action that shall only fail."""
         grant = _grant(request)
-        self._memory.begin(grant, request.id)
         try:
-            claimed = self._claims.start(grant.id)
+            with self._memory.steady:
+                claimed = self._claims.start(grant.id)
+                if claimed:
+                    self._memory.begin(grant, request.id)
         except (RedisError, OSError) as error:
-            self._memory.forget(grant.id)
             logger.warning("action %s cannot be claimed (%s); it will be granted again", request.id, error)
             raise GrantRefused from None
         if not claimed:
-            self._memory.forget(grant.id)
             logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
             raise GrantRefused
         if found := (request.get(HEADER) or {}).get("verdict"):
@@ -80,7 +80,7 @@ class Runtime:
         grant = _grant(request)
         result = Result(payload, seconds)
         self._memory.result(grant.id, result)
-        if not self._claims.store(grant.id, request.id, result):
+        if not self._surely(lambda: self._claims.store(grant.id, request.id, result)):
             logger.warning("action %s: grant %s is gone; its result is not stored", request.id, grant.id)
 
     def held(self) -> tuple[HeldGrant, ...]:
@@ -145,8 +145,9 @@ class Runtime:
 
     def _tell(self, record: DoneRecord, *, requeue: bool) -> None:
         try:
-            told = self._claims.done(record, requeue=requeue)
-            self._memory.end(record)
+            with self._memory.steady:
+                told = self._surely(lambda: self._claims.done(record, requeue=requeue))
+                self._memory.end(record)
             if not told:
                 logger.warning("action %s: grant %s was taken back before it ended", record.action, record.grant)
         except (RedisError, OSError) as error:
@@ -164,13 +165,17 @@ class Runtime:
         ):  # else it ended, and the action may run here again; or it is checked before its body
             self._node.cancel(action)
 
+    def _surely(self, ask: Callable[[], bool]) -> bool:
+        """Ask again after a no: a broker that was restarted may have forgotten the grant, until it is reminded."""
+        if ask():
+            return True
+        self._memory.confirm()
+        return ask()
+
     def _fence(self, grant: GrantHeader) -> None:
         """Nothing of an action may be stored once the scheduler has given its node up and maybe run it again."""
         try:
-            held = self._claims.holds(grant.id)
-            if not held:  # a broker that was restarted may have forgotten the grant
-                self._memory.confirm()
-                held = self._claims.holds(grant.id)
+            held = self._surely(lambda: self._claims.holds(grant.id))
         except (RedisError, OSError) as error:
             logger.warning("whether grant %s still stands is unknown: %s", grant.id, error)
             return

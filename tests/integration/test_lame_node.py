@@ -27,7 +27,7 @@ def app() -> Iterator[TangramApp]:
         persistent=False,
         api=(ApiNodeConfig(name="able", providers=providers),),
         imports=("tests.support.actions",),
-        settings={"heartbeat": "0.3", "start_lease": "0.7"},
+        settings={"heartbeat": "0.3", "start_lease": "1.5"},
     )
     with Stack(config) as stack:
         app = TangramApp("client", broker=stack.broker_url)
