@@ -14,10 +14,12 @@ from celery.exceptions import Ignore
 from tangram_tasks.action import ActionSpec, Demand
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import InvalidAction, NodeLost, ServiceUnavailable
-from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, DoneRecord, GrantHeader
+from tangram_tasks.grants import DoneRecord
+from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader, GrantHeader
 from workers.gpu_node import GpuNode
 from workers.gpu_worker import GpuWorker
 from workers.grant_unheld import GrantUnheld
+from workers.recollection import Recollection
 from workers.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ class Ledger:
 
 def test_the_grant_of_an_action_whose_device_is_lost_goes_back_to_the_queue(node: GpuNode) -> None:
     ledger = Ledger()
-    runtime = Runtime(GpuWorker("gpu-1", node), cast("Claims", ledger))
+    claims = cast("Claims", ledger)
+    runtime = Runtime(GpuWorker("gpu-1", node), claims, Recollection(claims, "gpu-1", "g"))
     asked = ActionSpec(demand=Demand(sizes={"gpu": (1,)}), service="judge", timeout=10)
     grant = GrantHeader(id="1-1-x", node="gpu-1", units=1, granted_at=0.0)
     headers = {HEADER: ActionHeader(spec=asked).model_dump(), GRANT_HEADER: grant.model_dump()}
