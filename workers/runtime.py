@@ -160,8 +160,9 @@ class Runtime:
             self._killed[grant] = None
             while len(self._killed) > _KILLS_KEPT:
                 self._killed.popitem(last=False)
-        # Otherwise it ended, and the action may run here again; or it is looked at before its body.
-        if grant in self._memory.running:
+        if (
+            grant in self._memory.running
+        ):  # else it ended, and the action may run here again; or it is checked before its body
             self._node.cancel(action)
 
     def _surely(self, ask: Callable[[], bool]) -> bool:

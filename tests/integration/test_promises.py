@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,13 +89,17 @@ def test_a_chord_fails_with_its_part_and_its_errback_is_called(app: TangramApp) 
     wait_until(lambda: bool(epitaph(app, result.id)), "the body's errback was called")
 
 
+def _changed(app: TangramApp, claims: object) -> bool:
+    return app.redis.hvals(app.keys.running) != claims
+
+
 def test_an_errback_hears_of_a_lost_node(stack: Stack, app: TangramApp) -> None:
     result = actions.nap.using(link_error=actions.epitaph.s()).delay(20.0)
-    wait_until(lambda: bool(app.redis.hlen(app.keys.running)), "it runs")
     for _ in range(3):  # max_attempts
         wait_until(lambda: bool(app.redis.hlen(app.keys.running)), "it runs")
+        claims = app.redis.hvals(app.keys.running)
         stack.kill("api-1")
-        wait_until(lambda: not app.redis.hlen(app.keys.running), "it was taken back")
+        wait_until(partial(_changed, app, claims), "it was taken back")
     with pytest.raises(NodeLost, match="3 times"):
         result.get(timeout=WAIT)
     wait_until(lambda: epitaph(app, result.id) == "NodeLost", "the errback was called")

@@ -141,7 +141,7 @@ class Ledger:
 def test_the_grant_of_an_action_whose_device_is_lost_goes_back_to_the_queue(node: GpuNode) -> None:
     ledger = Ledger()
     claims = cast("Claims", ledger)
-    runtime = Runtime(GpuWorker("gpu-1", node), claims, Recollection(claims, "gpu-1", "g1"))
+    runtime = Runtime(GpuWorker("gpu-1", node), claims, Recollection(claims, "gpu-1", "g"))
     asked = ActionSpec(demand=Demand(sizes={"gpu": (1,)}), service="judge", timeout=10)
     grant = GrantHeader(id="1-1-x", node="gpu-1", units=1, granted_at=0.0)
     headers = {HEADER: ActionHeader(spec=asked).model_dump(), GRANT_HEADER: grant.model_dump()}
