@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from scheduler.core.attention import Attention
 from scheduler.core.domain import NOTED, Domain, Order
-from scheduler.core.events import Action, Grant, PageIn
+from scheduler.core.events import Action, PageIn
 from scheduler.core.gpu_node import GPU, GpuNode
 from scheduler.core.layout import Layout
 from scheduler.core.policies import GpuPolicy, Policies
@@ -27,6 +27,7 @@ class GpuDomain(Domain):
         self._layout = Layout(self.nodes)
         self._homes: dict[str, GpuNode] = {}
         self._spare: Mapping[str, int] = {}
+        self._cold: list[PageIn] = []
 
     def join(self, name: str, devices: int, services: frozenset[str], draining: bool) -> None:
         """Add a node, or take over what one that is here offers now; grants stay."""
@@ -39,7 +40,7 @@ class GpuDomain(Domain):
         """Remove a node, if it is here. Returns the actions that had devices there; they hold nothing any more."""
         if name not in self.nodes:
             return []
-        lost = list(self.nodes[name].running)
+        lost = [action for action in self.nodes[name].running if action not in self.delivery.held_back]
         for action in lost:
             self.release(action)
         del self.nodes[name]
@@ -66,17 +67,13 @@ class GpuDomain(Domain):
 
     def decide(self, now: int, policies: Policies) -> list[Order]:
         """Do what the policy says. If it prefetches, say also which devices take a service in, for that and ahead."""
-        policy, orders = policies.gpu, list[Order]()
+        policy = policies.gpu
         stale, self.changed = self._stale(now, always=policy.prefetches), False
-        if not stale:
-            return []
-        self._spare = self._layout.spare() if policy.prefetches else {}
-        for action, node, units in policy.decide(now, self.nodes, self.queue.actions, self._spare):
-            orders += self._grant(now, policy, action, self.nodes[node], units)
-        fitting = (action.id for action in self.queue.actions[:NOTED] if self.fits(now, action))
-        self.passed_over.update(fitting)
-        self._look = policy.look(now, self.nodes, self.queue.actions)
-        return [*orders, *(self._layout.hints() if policy.prefetches and not self.queue else [])]
+        if stale:
+            self._plan(now, policy)
+        ahead = self._layout.hints() if stale and policy.prefetches and not self.queue else []
+        cold, self._cold = self._cold, []
+        return [*cold, *self.delivery.ready(self.used[GPU]), *ahead]  # nothing is resized, so nothing is held back
 
     def hold(self, now: int, action: Action, node: str, units: int) -> None:
         """Enter in the books that an action has devices of a node, and what those hold from now on."""
@@ -97,7 +94,17 @@ class GpuDomain(Domain):
         assert here == homes, f"domain {self.name}: {here.items() ^ homes.items()} are in one book only"
         assert homes.keys() == self.running.keys(), f"domain {self.name}: who runs has no node, or the other way round"
 
-    def _grant(self, now: int, policy: GpuPolicy, action: Action, node: GpuNode, units: int) -> list[Order]:
+    def _plan(self, now: int, policy: GpuPolicy) -> None:
+        self._spare = self._layout.spare() if policy.prefetches else {}
+        for action, node, units in policy.decide(now, self.nodes, self.queue.actions, self._spare):
+            cold = self._grant(now, action, self.nodes[node], units)
+            if cold and action.service is not None and policy.prefetches:
+                self._cold.append(PageIn(node, action.service, tuple(cold)))
+        fitting = (action.id for action in self.queue.actions[:NOTED] if self.fits(now, action))
+        self.passed_over.update(fitting)
+        self._look = policy.look(now, self.nodes, self.queue.actions)
+
+    def _grant(self, now: int, action: Action, node: GpuNode, units: int) -> list[int]:
         if units not in action.sizes or units > node.room or not node.could_run(action):
             raise ValueError(
                 f"the policy gave action {action.id} {units} devices of {node.name}, which has room for {node.room} and"
@@ -105,12 +112,8 @@ class GpuDomain(Domain):
                 f" this policy is broken"
             )
         self._unqueue(action)
-        cold = self._enter(now, action, node, units)
-        self.delivery.settled(action.id, units)  # nothing here is ever resized, so nothing is held back
-        grant = Grant(action.id, node.name, units)
-        if cold and action.service is not None and policy.prefetches:
-            return [PageIn(node.name, action.service, tuple(cold)), grant]
-        return [grant]
+        self.delivery.start(action.id, node.name, units)
+        return self._enter(now, action, node, units)
 
     def _enter(self, now: int, action: Action, node: GpuNode, units: int) -> list[int]:
         """Enter a grant in the books of pool and node. Returns the devices that have to take its service in."""
