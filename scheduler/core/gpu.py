@@ -112,6 +112,7 @@ class GpuDomain(Domain):
                 f" this policy is broken"
             )
         self._unqueue(action)
+        self.queue.served(action, self.cost(action, units))
         self.delivery.start(action.id, node.name, units)
         return self._enter(now, action, node, units)
 
