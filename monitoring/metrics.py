@@ -16,7 +16,8 @@ from monitoring.label_set import LabelSet
 from monitoring.present_metrics import Present, PresentMetrics
 from monitoring.unit_clock import Place, UnitClock
 from scheduler.books import Books
-from scheduler.core.domain import API_PREFIX, CPU, GPU
+from scheduler.core.domain import API_PREFIX, CPU
+from scheduler.core.gpu_node import GPU
 from scheduler.core.views import Holdings
 from scheduler.entries import Entry
 from scheduler.facts import Ended, Fact, Granted, Leads, Looked, Refused, Released, Resigned, Stepped, Waits

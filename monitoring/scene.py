@@ -103,7 +103,7 @@ def _reason(books: Books, entry: Entry, place: Holdings | None) -> str:
     if envelope.eta is not None and envelope.eta > books.clock():
         return "its eta has not come"
     if place is not None:
-        free = {name: amount - place.granted.get(name, 0) for name, amount in place.capacity.items()}
+        free = {name: amount - place.granted.get(name, 0) for name, amount in place.capacity.items() if amount}
         lacks = [name for name, amount in spec.demand.minimum.items() if name in free and free[name] < amount]
         if lacks:
             return f"{place.domain} has {in_words({name: max(0, free[name]) for name in lacks})} free"

@@ -8,8 +8,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scheduler.core.domain import API_PREFIX, CPU, GPU, MEMORY
+from scheduler.core.domain import API_PREFIX, CPU, MEMORY
 from scheduler.core.events import NodeJoined
+from scheduler.core.gpu_node import GPU
 from scheduler.core.quota import Quota
 
 

@@ -12,8 +12,9 @@ from compose.simulate.devices import Devices
 from compose.simulate.execution import Execution
 from compose.simulate.provider import ProviderModel
 from compose.simulate.work import Workload
-from scheduler.core.domain import API_PREFIX, GPU
+from scheduler.core.domain import API_PREFIX
 from scheduler.core.events import PageIn
+from scheduler.core.gpu_node import GPU
 
 
 @dataclass(frozen=True, slots=True)

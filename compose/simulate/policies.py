@@ -14,8 +14,7 @@ from compose.simulate.outcome import Outcome
 from compose.simulate.static import StaticScheduler
 from compose.simulate.work import Workload
 from scheduler.core.admission import Admission
-from scheduler.core.domain import GPU
-from scheduler.core.policy import make_policy
+from scheduler.core.gpu_node import GPU
 from tangram_tasks.errors import ConfigurationError, Infeasible
 
 #: Waiting actions that a decision may look at.
@@ -30,7 +29,7 @@ def check(policy: str) -> None:
     if policy == "direct":
         return
     try:
-        make_policy(policy, DEPTH)
+        _core(policy)
     except ValueError as error:
         raise ConfigurationError(
             f"{error}; the simulator also has static, static:CORES, static:CORES:GPUS and direct"
@@ -44,7 +43,7 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
         policy: "static", "static:CORES" or "static:CORES:GPUS": a pod per trajectory, dedicated devices per service
             (as many as it needs, if that is more), ungated API calls;
             "direct": ungated API calls, "paper" for the rest; any other: the core's policy of that name on CPUs and
-            GPUs, but "live" means "residency" on GPUs.
+            GPUs, but "live" means "residency" on GPUs, and the other way round on CPUs.
         cluster: the machines; "static" gets as many GPU nodes as its dedicated devices need.
         workload: the batch.
         costs: what the machinery adds; "static" has no sizing to pay for.
@@ -60,9 +59,14 @@ def simulate(policy: str, cluster: Cluster, workload: Workload, costs: Costs, se
         pod, group, *_ = [*map(int, sizes), *(workload.pod, workload.static_gpus)[len(sizes) :]]
         return _static(cluster, workload, replace(costs, cpu=0), seed, pod, group)
     name = "paper" if kind == "direct" else policy
-    core = Admission(name, DEPTH, gpu_policy="residency" if name == "live" else name, instant_resize=True)
+    core = _core(name)
     scheduler: Scheduler = DirectCalls(core) if kind == "direct" else core
     return Engine(scheduler, cluster, workload, costs, seed=seed).run()
+
+
+def _core(name: str) -> Admission:
+    cpu, gpu = ("live", "residency") if name in ("live", "residency") else (name, name)
+    return Admission(cpu, DEPTH, gpu_policy=gpu, instant_resize=True)
 
 
 def _static(cluster: Cluster, workload: Workload, costs: Costs, seed: int, pod: int, group: int) -> Outcome:

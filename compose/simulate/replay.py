@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from compose.simulate.cluster import Cluster, CpuNodes, GpuNodes, Provider
 from compose.simulate.work import Plan, Turn, Work, Workload
 from scheduler.core.admission import Admission
-from scheduler.core.domain import CPU, GPU, MEMORY
+from scheduler.core.domain import CPU, MEMORY
 from scheduler.core.events import Action, Event, Grant, NodeJoined, Released, Submitted, TrajectoryOpened
+from scheduler.core.gpu_node import GPU
 from scheduler.record import Lead, Step
 
 

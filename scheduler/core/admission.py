@@ -39,6 +39,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.explanation import Explanation, explain
 from scheduler.core.placement import Placement
+from scheduler.core.policies import Policies, make_gpu_policy
 from scheduler.core.policy import make_policy
 from scheduler.core.quota import CallSent, LaneState, ProviderClosed, QuotaChanged, QuotaSpent
 from scheduler.core.rigid import EQUAL
@@ -62,7 +63,7 @@ class Admission:
     Args:
         policy: which policy decides on CPU nodes; see `scheduler.core.policy.POLICIES`.
         depth: how many waiting actions behind the candidates a decision may look at.
-        gpu_policy: which one decides on GPU nodes.
+        gpu_policy: which one decides on GPU nodes: "residency", or one of those, applied node by node.
         api_policy: which one decides at API providers.
         instant_resize: nodes carry out a Resize without delay and send no Resized; for simulations.
         weights: share of each RL job in the growth of running actions, 1 for those not named; only policy "live"
@@ -82,9 +83,12 @@ class Admission:
         instant_resize: bool = False,
         weights: Mapping[str, int] = EQUAL,
     ) -> None:
-        chosen = {"cpu": policy, "gpu": gpu_policy, "api": api_policy}
         self._weights = dict(weights)
-        self._policies = {kind: make_policy(name, depth, self._weights) for kind, name in chosen.items()}
+        self._policies = Policies(
+            cpu=make_policy(policy, depth, self._weights),
+            gpu=make_gpu_policy(gpu_policy, depth),
+            api=make_policy(api_policy, depth),
+        )
         self._places = Placement(instant_resize)
         self._now = 0
         self._decisions: list[Decision] = []
@@ -139,17 +143,17 @@ class Admission:
         return [row for domain in self._places.domains() for row in predictions(domain, self._now)]
 
     def next_services(self, node: str) -> tuple[str, ...]:
-        """Return the services that will be asked for on a GPU node, in the order of their turns; () for others."""
-        domain = self._places.gpu.nodes.get(node)
-        return () if domain is None else next_services(domain)
+        """Return the services that may be asked for on a GPU node, in the order of their turns; () for others."""
+        pool = self._places.gpu
+        return next_services(pool.nodes[node], pool.queue) if node in pool.nodes else ()
 
     def explain(self, action: str) -> Explanation | None:
         """Return why an action waits; None if it does not."""
         return explain(self._places, self._now, action)
 
     def holdings(self) -> list[Holdings]:
-        """Return what each domain has and has given."""
-        return [holdings(domain) for domain in self._places.domains()]
+        """Return what each place has and has given."""
+        return [row for domain in self._places.domains() for row in holdings(domain)]
 
     def spent(self) -> dict[str, list[LaneState]]:
         """Return how our keys stand to each provider of which that has changed since it was asked last.
@@ -240,7 +244,7 @@ class Admission:
     def _grant(self, decisions: list[Decision]) -> None:
         places, attention, now = self._places, self._places.attention, self._now
         while (domain := attention.next(now)) is not None:
-            for order in domain.decide(now, self._policies[domain.kind]):
+            for order in domain.decide(now, self._policies):
                 if isinstance(order, Grant):
                     places.room.forget(order.action)
                     places.grants[order.action] = domain

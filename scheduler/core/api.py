@@ -9,6 +9,7 @@ from scheduler.core.attention import Attention
 from scheduler.core.domain import Domain, Order
 from scheduler.core.events import Action, Grant
 from scheduler.core.meter import Meter
+from scheduler.core.policies import Policies
 from scheduler.core.policy import Policy
 from scheduler.core.quota import UNLIMITED, CallSent, LaneState, ProviderClosed, Quota
 
@@ -149,9 +150,9 @@ class ApiProvider(Domain):
         """Return the ms at which the head of the queue may start, if nothing happens before."""
         return self._wake if self.queue else None
 
-    def decide(self, now: int, policy: Policy) -> list[Order]:
+    def decide(self, now: int, policies: Policies) -> list[Order]:
         """Start what the policy says at `now` ms, and note when time alone will next matter."""
-        orders = super().decide(now, policy)
+        orders = super().decide(now, policies)
         self._wake = self._next_moment(now)
         return [
             Grant(order.action, order.node, order.units, self._lane_of[order.action])
@@ -177,9 +178,11 @@ class ApiProvider(Domain):
             super()._apply(now, policy)
         self._choice = choice
 
-    def _stale(self, now: int, policy: Policy) -> bool:
+    def _stale(self, now: int, *, always: bool) -> bool:
         """Whether something happened, or enough has come back."""
-        return super()._stale(now, policy) or (len(self.queue) > 0 and self._wake is not None and now >= self._wake)
+        if super()._stale(now, always=always):
+            return True
+        return len(self.queue) > 0 and self._wake is not None and now >= self._wake
 
     def _next_moment(self, now: int) -> int | None:
         if not self.queue or not self.offered:

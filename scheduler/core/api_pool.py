@@ -10,7 +10,7 @@ from scheduler.core.api import TOKENS, ApiProvider
 from scheduler.core.attention import Attention
 from scheduler.core.domain import API_PREFIX, Domain
 from scheduler.core.events import Action, NodeJoined
-from scheduler.core.pool import foreign
+from scheduler.core.members import foreign
 from scheduler.core.quota import CallSent, LaneState, ProviderClosed, Quota, QuotaChanged, QuotaSpent
 
 QuotaEvent = QuotaChanged | ProviderClosed | CallSent | QuotaSpent

@@ -9,7 +9,7 @@ from scheduler.core.delivery import Delivery
 from scheduler.core.domain import CPU, MEMORY, Domain, Order, in_words
 from scheduler.core.events import Action
 from scheduler.core.light import LightLane
-from scheduler.core.policy import Policy
+from scheduler.core.policies import Policies
 
 
 class CpuNode(Domain):
@@ -67,11 +67,11 @@ class CpuNode(Domain):
         super().release(action)
         self.lane.running.discard(action)
 
-    def decide(self, now: int, policy: Policy) -> list[Order]:
+    def decide(self, now: int, policies: Policies) -> list[Order]:
         """Start light actions while there are slots, then do what the policy says."""
         if self.lane.queue:
             self._start_light(now)
-        return super().decide(now, policy)
+        return super().decide(now, policies)
 
     def validate(self) -> None:
         """Raise AssertionError if the books do not add up."""

@@ -1,7 +1,7 @@
 """A domain: one place with its own queue and its own books, in which the policy decides.
 
-A CPU node, a GPU node and an API provider are domains. There is no global queue, so a decision costs what one node
-has, not what the deployment has.
+A CPU node, the GPU pool and an API provider are domains. There is no global queue for CPUs, so a decision costs what
+one node has, not what the deployment has.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from scheduler.core.completion import Running, gains
 from scheduler.core.delivery import Delivery
 from scheduler.core.events import Action, Grant, PageIn, Resize
 from scheduler.core.fair import FairQueue
+from scheduler.core.policies import Policies
 from scheduler.core.policy import Policy
 
 CPU = "cpu"
-GPU = "gpu"
 MEMORY = "memory"
 API_PREFIX = "api:"
 
@@ -88,6 +88,10 @@ class Domain:
         """Return what nobody holds at `now` ms; 0 where a shrunken capacity is overdrawn."""
         return {name: max(0, amount - self.used[name]) for name, amount in self.capacity.items()}
 
+    def fits(self, now: int, action: Action) -> bool:
+        """Whether nothing is missing for the action to start at `now` ms, at its smallest size."""
+        return _fits(action.demand, self.free(now))
+
     def balance(self, now: int) -> Amounts:
         """Return what a policy may give at `now` ms: as `free`, but negative where more is held than there is.
 
@@ -99,10 +103,6 @@ class Domain:
     def spare_units(self) -> int:
         """Units nobody holds, net of the minimum demand of everybody who waits here. May be negative."""
         return self.capacity[self.key] - self.used[self.key] - self.queued_units
-
-    def appeal(self, action: Action) -> tuple[int, int]:
-        """Return how well an action that could run here would be placed; higher is better."""
-        return (0, self.spare_units)
 
     def resize(self, capacity: Mapping[str, int]) -> None:
         """Take over a new capacity of the same dimensions. Who holds units keeps them."""
@@ -182,24 +182,21 @@ class Domain:
         """Return the ms at which a decision could differ although nothing happens, or None if there is none."""
         return self._look
 
-    def warm(self) -> Mapping[str, int]:
-        """Return idle units by the service that they hold ready."""
-        return {}
-
-    def decide(self, now: int, policy: Policy) -> list[Order]:
-        """Do what the policy says at `now` ms. Returns what the node can carry out now: shrinks first.
+    def decide(self, now: int, policies: Policies) -> list[Order]:
+        """Do what its policy says at `now` ms. Returns what the node can carry out now: shrinks first.
 
         Raises:
             ValueError: the policy gave units that are not free or not an allowed size.
         """
-        stale, self.changed = self._stale(now, policy), False
+        policy = policies.api if self.kind == "api" else policies.cpu
+        stale, self.changed = self._stale(now, always=policy.resizes), False
         if stale:
             self._apply(now, policy)
         return [*self.delivery.ready(self.capacity[self.key])] if self.delivery.pending else []
 
     def _apply(self, now: int, policy: Policy) -> None:
         running, queue, left = self.running.values(), self.queue.actions, self.balance(now)
-        for action, units in policy.decide(now, left, running, queue, self.warm()):
+        for action, units in policy.decide(now, left, running, queue):
             hold = self.running.get(action.id)
             self._check(action, units, hold, left)
             if hold is not None:
@@ -243,10 +240,15 @@ class Domain:
         """Return how much of a resource is held by other things than actions."""
         return 0
 
-    def _stale(self, now: int, policy: Policy) -> bool:
-        """Whether a decision at `now` ms could differ from the last one."""
-        if self.changed and (self.queue or (self.running and (policy.resizes or policy.prefetches))):
-            return True  # most policies have nothing to do while nobody waits
+    def _stale(self, now: int, *, always: bool) -> bool:
+        """Whether a decision at `now` ms could differ from the last one. Most have nothing to do while nobody waits.
+
+        Args:
+            now: ms.
+            always: this one has, while something runs.
+        """
+        if self.changed and (self.queue or (self.running and always)):
+            return True
         return self._look is not None and now >= self._look
 
     def _unqueue(self, action: Action) -> None:

@@ -18,7 +18,8 @@ class Explanation:
 
     Args:
         action: its id.
-        domain: the node or "api:NAME" where it queues; None while its sandbox is not ready or its pool has no node.
+        domain: where it queues: the CPU node, "gpu pool" or "api:NAME"; None while its sandbox is not ready or its
+            pool has no node.
         position: its place there, or among those that queue nowhere; 1 is next.
         demand: the least it needs.
         free: what nobody holds, by place where it could run.
@@ -100,6 +101,8 @@ def _in_queue(domain: Domain, action: Action, now: int, position: int) -> str:
     if missing:
         wait = " or for tokens" if domain.key.startswith(API_PREFIX) else ""
         return f"{domain.name} lacks {in_words(missing)} for it; it waits for actions there to end{wait}"
+    if not domain.fits(now, action):
+        return f"{domain.name} has {in_words(free)} free, but no node of it enough; it waits for actions there to end"
     if position > 1:
         return f"it would fit {domain.name}, but {position - 1} others are before it"
     return f"it fits {domain.name}, but the policy expects less waiting in all if it starts a little later"

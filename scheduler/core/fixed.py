@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduler.core.candidates import candidates
 from scheduler.core.completion import Running, held
 from scheduler.core.events import Action
-from scheduler.core.rigid import NOTHING, RigidPolicy
+from scheduler.core.rigid import RigidPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,6 @@ class FixedPolicy(RigidPolicy):
         free: Mapping[str, int],
         running: Collection[Running],
         queue: Sequence[Action],
-        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return the actions to start now with their units, in queue order."""
         left = dict(free)

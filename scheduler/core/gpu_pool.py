@@ -1,54 +1,50 @@
-"""The pool of GPU nodes: it knows what all of them are asked for."""
+"""The GPU nodes: who joins and leaves, and what none of them could ever run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
 
 from scheduler.core.attention import Attention
-from scheduler.core.domain import GPU, Domain
+from scheduler.core.domain import Domain
 from scheduler.core.events import Action, NodeJoined
-from scheduler.core.gpu import GpuNode
-from scheduler.core.layout import Layout
-from scheduler.core.pool import NodePool
-
-#: How many actions of other nodes a node that has room looks at.
-LOOK_AT = 64
+from scheduler.core.gpu import GpuDomain
+from scheduler.core.gpu_node import GPU, GpuNode
+from scheduler.core.members import Members
 
 
-class GpuPool(NodePool[GpuNode]):
-    """The GPU nodes and the layout of their services.
+class GpuPool(Members[GpuNode]):
+    """The GPU nodes, in one domain.
 
     Args:
-        attention: is told when something happens on one.
+        attention: is told when something happens there.
     """
 
     def __init__(self, attention: Attention[Domain]) -> None:
-        self._layout = Layout()
-        super().__init__(GPU, (GPU,), partial(GpuNode, layout=self._layout), attention)
+        self._domain = GpuDomain(attention)
+        super().__init__(GPU, (GPU,), self._domain.nodes)
+
+    @property
+    def queue(self) -> Sequence[Action]:
+        """Who waits for any of its nodes, first to be served first."""
+        return self._domain.queue.actions
+
+    def domains(self) -> Iterable[GpuDomain]:
+        """Return the one domain, if there is a node."""
+        return [self._domain] if self.nodes else []
 
     def join(self, event: NodeJoined) -> None:
-        """Add a node, or take over a new capacity of one that is here."""
-        super().join(event)
-        self._layout.nodes[event.node].welcome = frozenset(() if event.draining else event.services)
+        """Add a node, or take over what one that is here offers now."""
+        devices = event.capacity.get(GPU, 0)
+        self._domain.join(event.node, devices, frozenset(event.services), event.draining)
 
     def lose(self, node: str) -> list[str]:
-        """Remove a node, if it is here. Returns the actions that held units there."""
-        self._layout.nodes.pop(node, None)
-        return super().lose(node)
+        """Remove a node, if it is here. Returns the actions that had devices there."""
+        return self._domain.lose(node)
 
-    def route(self, action: Action) -> GpuNode | None:
-        """Return the node that suits the action best, of those that could hold it, and count the action."""
-        self._layout.note(action)
-        return super().route(action)
+    def route(self, action: Action) -> GpuDomain | None:
+        """Return the domain if a node that takes new actions could run this one."""
+        return self._domain if self._domain.could_run(action) else None
 
-    def better_off(self, node: GpuNode) -> Iterator[Action]:
-        """Yield who queues on another node and would do better on `node`; the caller moves each before the next."""
-        if node.draining:
-            return
-        queues = (((other, action) for action in other.queue) for other in self.nodes.values() if other is not node)
-        for other, action in list(islice(chain.from_iterable(queues), LOOK_AT)):
-            room = node.spare_units >= action.sizes[0] and node.could_run(action)
-            if room and node.appeal(action) > other.appeal(action):
-                yield action
+    def domain_at(self, node: str, action: Action) -> GpuDomain | None:
+        """Return the domain if the node is present."""
+        return self._domain if node in self.nodes else None

@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping
 from scheduler.core.cells import cells
 from scheduler.core.demand import Demand
 from scheduler.core.events import Action, PageIn
-from scheduler.core.warmth import Warmth
+from scheduler.core.gpu_node import GpuNode
 
 
 class Layout:
-    """The devices of a pool, node by node, and what was asked of all of them lately."""
+    """What was asked of the devices of a pool lately, and what they hold.
 
-    def __init__(self) -> None:
-        self.nodes: dict[str, Warmth] = {}
+    Args:
+        nodes: of the pool, by name; the caller changes them.
+    """
+
+    def __init__(self, nodes: Mapping[str, GpuNode]) -> None:
+        self._nodes = nodes
         self._demand = Demand()
         self._wanted: Mapping[str, int] | None = None
 
@@ -39,13 +43,12 @@ class Layout:
 
     def _plan(self) -> Mapping[str, int]:
         if self._wanted is None:
-            self._wanted = self._demand.wanted(sum(len(warmth.devices) for warmth in self.nodes.values()), self._held())
+            self._wanted = self._demand.wanted(sum(len(node.devices) for node in self._nodes.values()), self._held())
         return self._wanted
 
     def _held(self) -> Counter[str]:
-        return Counter(
-            one.service for warmth in self.nodes.values() for one in warmth.devices if one.service is not None
-        )
+        held = (device.service for node in self._nodes.values() for device in node.devices)
+        return Counter(service for service in held if service is not None)
 
     def _hint(self, service: str, units: int) -> PageIn | None:
         """Return the hint that completes the cell which lacks fewest devices; None if one is complete or none free."""
@@ -53,16 +56,16 @@ class Layout:
         if best is None or not best[2]:
             return None
         _, _, devices, node = best
-        self.nodes[node].page_in(service, devices)
+        self._nodes[node].devices.page_in(service, devices)
         return PageIn(node, service, devices)
 
     def _choices(self, service: str, units: int) -> Iterator[tuple[int, int, tuple[int, ...], str]]:
         spare = self.spare()
-        for node, warmth in self.nodes.items():
-            if service not in warmth.welcome:
+        for node in self._nodes.values():
+            if node.draining or service not in node.services:
                 continue
-            for cell in cells(len(warmth.devices), units):
-                lacking = tuple(index for index in cell if warmth.devices[index].service != service)
-                if all(warmth.devices[index].action is None for index in lacking) and not warmth.loss(spare, lacking):
-                    used = max((warmth.devices[index].used for index in lacking), default=0)
-                    yield len(lacking), used, lacking, node
+            devices = node.devices
+            for cell in cells(len(devices), units):
+                lacking = tuple(index for index in cell if devices[index].service != service)
+                if all(devices[index].action is None for index in lacking) and not devices.loss(spare, lacking):
+                    yield len(lacking), max((devices[index].used for index in lacking), default=0), lacking, node.name

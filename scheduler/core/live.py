@@ -16,7 +16,7 @@ from scheduler.core.completion import Running, gains
 from scheduler.core.events import Action
 from scheduler.core.gate import Gate, Occupant, keeps_size
 from scheduler.core.ladder import Ladder, Rung
-from scheduler.core.rigid import EQUAL, NOTHING
+from scheduler.core.rigid import EQUAL
 
 #: Voluntary resizes of one action are at least so far apart, ms. Shrinks for somebody who waits come at once.
 SPACING = 250
@@ -44,7 +44,6 @@ class LivePolicy:
     depth: int = 16
     weights: Mapping[str, int] = field(default_factory=lambda: EQUAL)
     spacing: int = SPACING
-    prefetches = False
 
     def decide(
         self,
@@ -52,7 +51,6 @@ class LivePolicy:
         free: Mapping[str, int],
         running: Collection[Running],
         queue: Sequence[Action],
-        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return shrinks, starts in queue order, and grows."""
         key = _key(running, queue)

@@ -9,7 +9,7 @@ from scheduler.core.candidates import Group, candidates, groups
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
 from scheduler.core.eviction import Objective, keep
-from scheduler.core.rigid import NOTHING, RigidPolicy
+from scheduler.core.rigid import RigidPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,6 @@ class PaperPolicy(RigidPolicy):
         free: Mapping[str, int],
         running: Collection[Running],
         queue: Sequence[Action],
-        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return the actions to start now with their units of the key resource, in queue order."""
         first = candidates(queue, free)

@@ -12,9 +12,9 @@ from scheduler.core.attention import Attention
 from scheduler.core.cpu import CpuNode
 from scheduler.core.domain import CPU, MEMORY, Domain
 from scheduler.core.events import Action, NodeJoined, Reject, Resized, Restored
-from scheduler.core.gpu import GpuNode
 from scheduler.core.gpu_pool import GpuPool
-from scheduler.core.pool import NodePool, Pool, foreign, kind_of
+from scheduler.core.members import foreign
+from scheduler.core.pool import NodePool, Pool, kind_of
 from scheduler.core.quota import QuotaChanged
 from scheduler.core.trajectories import Trajectories, Trajectory
 from scheduler.core.waiting import Waiter, WaitingRoom
@@ -40,7 +40,7 @@ class Placement:
         self._shares: dict[str, int] = {}
 
     def domains(self) -> Iterator[Domain]:
-        """Return all domains: CPU nodes, GPU nodes, providers, each in order of joining."""
+        """Return all domains: CPU nodes in order of joining, the GPU pool, providers."""
         return chain(self.cpu.domains(), self.gpu.domains(), self.api.domains())
 
     def knows(self, action: str) -> bool:
@@ -74,9 +74,6 @@ class Placement:
         domain = self.grants.pop(action, None)
         if domain is not None:
             domain.release(action)
-            if isinstance(domain, GpuNode):
-                for other in self.gpu.better_off(domain):
-                    self.room.waiter(other.id).move(domain)
 
     def resized(self, event: Resized) -> None:
         """Take in what an action holds now. One that holds nothing is ignored."""

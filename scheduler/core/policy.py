@@ -10,21 +10,13 @@ from scheduler.core.events import Action
 from scheduler.core.fixed import FixedPolicy
 from scheduler.core.live import LivePolicy
 from scheduler.core.paper import PaperPolicy
-from scheduler.core.residency import ResidencyPolicy
-from scheduler.core.rigid import EQUAL, NOTHING
+from scheduler.core.rigid import EQUAL
 from scheduler.core.utilisation import UtilisationPolicy
 from scheduler.core.wait_or_start import WaitOrStartPolicy
 
 
 class Policy(Protocol):
-    """Decides which waiting actions of one domain start now, with how many units, and who runs on with other units.
-
-    With `prefetches`, idle GPUs take in what was asked for lately.
-    """
-
-    @property
-    def prefetches(self) -> bool:
-        """Whether services are brought onto idle devices before anybody asks for them there."""
+    """Decides which waiting actions of one place start now, with how many units, and who runs on with other units."""
 
     @property
     def resizes(self) -> bool:
@@ -36,7 +28,6 @@ class Policy(Protocol):
         free: Mapping[str, int],
         running: Collection[Running],
         queue: Sequence[Action],
-        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return (action, units of its key resource), to be carried out in that order.
 
@@ -49,7 +40,6 @@ class Policy(Protocol):
             free: what nobody holds, by resource; negative where more is held than there is.
             running: what holds units.
             queue: waiting actions, first to be served first.
-            warm: idle units of the key resource by the service that they hold ready.
         """
 
     def look(
@@ -72,7 +62,6 @@ POLICIES: dict[str, Callable[[int, Mapping[str, int]], Policy]] = {
     "live": LivePolicy,
     "min": lambda *_: FixedPolicy(),
     "utilisation": lambda *_: UtilisationPolicy(),
-    "residency": lambda *_: ResidencyPolicy(),
     "wait_or_start": lambda *_: WaitOrStartPolicy(),
 }
 

@@ -1,13 +1,15 @@
-"""A pool: all nodes of one kind, and the choice between them."""
+"""A pool: where the actions of one kind may wait."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from scheduler.core.attention import Attention
-from scheduler.core.domain import API_PREFIX, CPU, GPU, Domain, in_words
+from scheduler.core.domain import API_PREFIX, CPU, Domain
 from scheduler.core.events import Action, NodeJoined
+from scheduler.core.gpu_node import GPU
+from scheduler.core.members import Members
 
 D = TypeVar("D", bound=Domain)
 D_co = TypeVar("D_co", bound=Domain, covariant=True)
@@ -53,20 +55,18 @@ def kind_of(action: Action) -> str | None:
     return action.key if action.key in (CPU, GPU) else None
 
 
-class NodePool(Generic[D]):
-    """The CPU nodes, or the GPU nodes.
+class NodePool(Members[D]):
+    """Nodes each of which is a domain.
 
     Args:
-        kind: "cpu" or "gpu".
+        kind: "cpu".
         dimensions: the resources its nodes share out.
         make: builds a node.
         attention: is told when something happens on one.
     """
 
     def __init__(self, kind: str, dimensions: tuple[str, ...], make: MakeNode[D], attention: Attention[Domain]) -> None:
-        self.kind = kind
-        self.nodes: dict[str, D] = {}
-        self._dimensions = dimensions
+        super().__init__(kind, dimensions, {})
         self._make = make
         self._attention = attention
 
@@ -95,52 +95,7 @@ class NodePool(Generic[D]):
         """Return the node if it is present."""
         return self.nodes.get(node)
 
-    def refusal(self, action: Action) -> str | None:
-        """Return why no node of this pool that is present could ever hold the action, or None."""
-        return (
-            foreign(action, self._dimensions, f"a {self.kind} node")
-            or self._without_service(action)
-            or self.too_big(f"action {action.id}", action.demand, action.service)
-        )
-
-    def too_big(self, who: str, demand: Mapping[str, int], service: str | None = None) -> str | None:
-        """Return why nobody (who holds the service) could ever hold the demand.
-
-        None if somebody could, or no node is present (yet).
-        """
-        nodes = [node for node in self.nodes.values() if service is None or service in node.services]
-        if not nodes or any(node.could_hold(demand) for node in nodes):
-            return None
-        largest = max(nodes, key=lambda node: (node.capacity[node.key], sum(node.capacity.values())))
-        return (
-            f"{who} needs {in_words(demand)}, and no {self.kind} node has that: the largest, {largest.name},"
-            f" has {in_words(largest.capacity)}; ask for less or add a larger node"
-        )
-
     def route(self, action: Action) -> D | None:
-        """Return the node that suits the action best, of those that could hold it; see `Domain.appeal`."""
+        """Return the node with most units to spare, of those that could hold the action."""
         able = (node for node in self.nodes.values() if not node.draining and node.could_run(action))
-        return max(able, key=lambda node: node.appeal(action), default=None)
-
-    def _without_service(self, action: Action) -> str | None:
-        if not self.nodes or action.service is None:
-            return None
-        held = set[str]().union(*(node.services for node in self.nodes.values()))
-        if action.service in held:
-            return None
-        known = ", ".join(sorted(held)) or "none"
-        return (
-            f"action {action.id} calls service {action.service}, which no {self.kind} node holds; the services there"
-            f" are: {known}"
-        )
-
-
-def foreign(action: Action, dimensions: Iterable[str], place: str) -> str | None:
-    """Return why an action cannot run at a place that shares out only `dimensions`, or None if it can."""
-    known = list(dimensions)
-    if action.demand.keys() <= set(known):
-        return None
-    return (
-        f"action {action.id} needs {in_words(action.demand)}, but {place} shares out only {' and '.join(known)}:"
-        f" split it into one action per pool"
-    )
+        return max(able, key=lambda node: node.spare_units, default=None)

@@ -9,10 +9,6 @@ from typing import ClassVar
 from scheduler.core.completion import Running
 from scheduler.core.events import Action
 
-#: No idle units are warm.
-NOTHING: Mapping[str, int] = MappingProxyType({})
-
-
 #: All jobs have the same weight.
 EQUAL: Mapping[str, int] = MappingProxyType({})
 
@@ -21,7 +17,6 @@ class RigidPolicy:
     """Base of policies whose decisions change only when something happens."""
 
     __slots__ = ()
-    prefetches = False
     resizes: ClassVar[bool] = False
 
     def look(

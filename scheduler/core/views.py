@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.completion import walk
 from scheduler.core.domain import Domain
+from scheduler.core.events import Action
 from scheduler.core.fcfs import order
+from scheduler.core.gpu import GpuDomain
+from scheduler.core.gpu_node import GPU, GpuNode
 from scheduler.core.waiting import Waiter
 
 #: Waiting actions that a node is told about.
@@ -20,7 +23,8 @@ class WaitingAction:
 
     Args:
         action: its id.
-        domain: the node or "api:NAME" where it queues; None while its sandbox is not ready or its pool has no node.
+        domain: where it queues: the CPU node, "gpu pool" or "api:NAME"; None while its sandbox is not ready or its
+            pool has no node.
         position: its place there, or among those that queue nowhere; 1 is next.
     """
 
@@ -31,10 +35,11 @@ class WaitingAction:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What one domain has and has given.
+    """What one place has and has given.
 
     Args:
-        domain: the node or "api:NAME".
+        domain: the node, "gpu pool" (it has nothing of its own, and who waits for any GPU node waits there) or
+            "api:NAME".
         capacity: units and MiB by resource.
         granted: what actions and sandboxes hold of it.
         running: how many actions hold a grant there.
@@ -88,18 +93,17 @@ def waiting_actions(domains: Iterable[Domain], room: Iterable[Waiter]) -> list[W
     return rows + [WaitingAction(action.id, None, position) for position, action in enumerate(aside, 1)]
 
 
-def next_services(domain: Domain) -> tuple[str, ...]:
-    """Return the services that those who queue in a domain ask for, each once, in the order of their turns."""
-    asked = (action.service for action in domain.queue.actions[:LOOK_AHEAD])
+def next_services(node: GpuNode, queue: Sequence[Action]) -> tuple[str, ...]:
+    """Return the services that those of a queue ask for who could run on a node, each once, in the order of turns."""
+    asked = (action.service for action in queue[:LOOK_AHEAD] if node.could_run(action))
     return tuple(dict.fromkeys(service for service in asked if service is not None))
 
 
-def holdings(domain: Domain) -> Holdings:
-    """Return the figures of one domain."""
-    return Holdings(
-        domain=domain.name,
-        capacity=dict(domain.capacity),
-        granted=dict(domain.used),
-        running=len(domain.granted()),
-        waiting=len(domain.held_back()) + len(domain.waiting()),
-    )
+def holdings(domain: Domain) -> list[Holdings]:
+    """Return the figures of one domain: of the GPU pool, node by node, then who waits for any of them."""
+    waiting = len(domain.held_back()) + len(domain.waiting())
+    if not isinstance(domain, GpuDomain):
+        return [Holdings(domain.name, dict(domain.capacity), dict(domain.used), len(domain.granted()), waiting)]
+    nodes = domain.nodes.values()
+    rows = [Holdings(node.name, node.capacity, {GPU: node.used}, len(node.running), 0) for node in nodes]
+    return [*rows, Holdings(domain.name, {GPU: 0}, {GPU: 0}, 0, waiting)] if waiting else rows

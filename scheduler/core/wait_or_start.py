@@ -14,7 +14,7 @@ from scheduler.core.candidates import candidates
 from scheduler.core.completion import OVERDUE, Running
 from scheduler.core.events import Action
 from scheduler.core.fcfs import due
-from scheduler.core.rigid import NOTHING, RigidPolicy
+from scheduler.core.rigid import RigidPolicy
 
 #: Waiting actions that are compared in one decision, in queue order.
 LOOK_AT = 64
@@ -34,7 +34,6 @@ class WaitOrStartPolicy(RigidPolicy):
         free: Mapping[str, int],
         running: Collection[Running],
         queue: Sequence[Action],
-        warm: Mapping[str, int] = NOTHING,
     ) -> list[tuple[Action, int]]:
         """Return the actions to start now with their units, shortest first."""
         members = candidates(queue[:LOOK_AT], free)

@@ -7,12 +7,15 @@ ago; this picture assumes the same, so it is right but for the node's own reason
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from scheduler.core.cells import cells
-from scheduler.core.rigid import NOTHING
+
+#: Every service can do without all of its devices.
+ANY: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -39,15 +42,30 @@ class Warmth:
 
     def __init__(self, devices: int) -> None:
         self.devices = [Device() for _ in range(devices)]
-        self.welcome: frozenset[str] = frozenset()
         self._clock = 0
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    def __getitem__(self, index: int) -> Device:
+        return self.devices[index]
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(self.devices)
+
+    def copy(self) -> Warmth:
+        """Return a copy to plan on."""
+        copy = Warmth(0)
+        copy.devices = [replace(device) for device in self.devices]
+        copy._clock = self._clock
+        return copy
 
     def resize(self, devices: int) -> None:
         """Take over another number of devices; the last ones come and go."""
         del self.devices[devices:]
         self.devices += [Device() for _ in range(devices - len(self.devices))]
 
-    def occupy(self, action: str, service: str | None, units: int, spare: Mapping[str, int] = NOTHING) -> list[int]:
+    def occupy(self, action: str, service: str | None, units: int, spare: Mapping[str, int] = ANY) -> list[int]:
         """Let an action run on as many idle devices; fewer if the node shrank below what it holds.
 
         Args:
@@ -60,16 +78,31 @@ class Warmth:
             Those that did not hold its service.
         """
         self._clock += 1
-        rank = partial(self._rank, service, spare)
-        free = [cell for cell in cells(len(self.devices), units) if self._idle(cell)]
-        loose = [[index] for index in range(len(self.devices)) if self._idle((index,))]
-        chosen = min(free, key=rank) if free else [index for cell in sorted(loose, key=rank)[:units] for index in cell]
+        chosen: Sequence[int] | None = self.cell(service, units, spare)
+        if chosen is None:
+            rank = partial(self._rank, service, spare)
+            loose = sorted(([index] for index in range(len(self.devices)) if self._idle((index,))), key=rank)
+            chosen = [index for cell in loose[:units] for index in cell]
         cold = [index for index in chosen if self.devices[index].service != service]
         for index in chosen:
             device = self.devices[index]
             device.action, device.used = action, self._clock
             device.service = service if service is not None else device.service
         return cold
+
+    def cell(self, service: str | None, units: int, spare: Mapping[str, int] = ANY) -> range | None:
+        """Return the idle cell that suits an action best, or None if there is none; arguments as of `occupy`."""
+        idle = (cell for cell in cells(len(self.devices), units) if self._idle(cell))
+        return min(idle, key=partial(self._rank, service, spare), default=None)
+
+    def cost(self, service: str | None, cell: Sequence[int], spare: Mapping[str, int]) -> tuple[int, int]:
+        """Return what a cell costs that takes a service in: devices others are then short of, and page-ins."""
+        cold = [index for index in cell if self.devices[index].service != service]
+        return self.loss(spare, cold), len(cold)
+
+    def occupants(self) -> set[str]:
+        """Return who runs on some device."""
+        return {device.action for device in self.devices if device.action is not None}
 
     def leave(self, action: str) -> None:
         """Note that an action ended; its service stays on its devices."""
@@ -108,5 +141,4 @@ class Warmth:
         return all(self.devices[index].action is None for index in indexes)
 
     def _rank(self, service: str | None, spare: Mapping[str, int], indexes: Sequence[int]) -> tuple[int, int, int]:
-        cold = [index for index in indexes if self.devices[index].service != service]
-        return self.loss(spare, cold), len(cold), max(self.devices[index].used for index in indexes)
+        return *self.cost(service, indexes, spare), max(self.devices[index].used for index in indexes)

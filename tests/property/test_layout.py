@@ -7,16 +7,16 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from scheduler.core.gpu_node import GpuNode
 from scheduler.core.layout import Layout
-from scheduler.core.warmth import Warmth
 from tests.support.core import action
 
 SIZES = {"a": (1, 2, 4, 8), "b": (1,), "c": (2, 4), "d": (4,)}
 services = st.sampled_from(sorted(SIZES))
 
 
-def _held(layout: Layout) -> Counter[str]:
-    return Counter(one.service for warmth in layout.nodes.values() for one in warmth.devices if one.service is not None)
+def _held(nodes: dict[str, GpuNode]) -> Counter[str]:
+    return Counter(one.service for node in nodes.values() for one in node.devices if one.service is not None)
 
 
 @settings(max_examples=200, deadline=None)
@@ -28,23 +28,23 @@ def _held(layout: Layout) -> Counter[str]:
 def test_hints_take_only_what_is_idle_and_to_spare(
     widths: list[int], asked: list[str], ran: list[tuple[str, int, bool]]
 ) -> None:
-    layout = Layout()
-    for place, width in enumerate(widths):
-        warmth = layout.nodes[f"g{place}"] = Warmth(width)
-        warmth.welcome = frozenset(SIZES)
+    nodes = {f"g{place}": GpuNode(f"g{place}", width) for place, width in enumerate(widths)}
+    for node in nodes.values():
+        node.services = frozenset(SIZES)
+    layout = Layout(nodes)
     for place, service in enumerate(asked):
         sizes = SIZES[service]
         layout.note(action(f"a{place}", key="gpu", sizes=sizes, durations=[1000] * len(sizes), service=service))
-    for place, (service, node, ends) in enumerate(ran):
-        warmth = layout.nodes[f"g{node % len(widths)}"]
+    for place, (service, index, ends) in enumerate(ran):
+        warmth = nodes[f"g{index % len(widths)}"].devices
         warmth.occupy(f"r{place}", service, SIZES[service][0], layout.spare())
         if ends:
             warmth.leave(f"r{place}")
-    before, spare = _held(layout), layout.spare()
-    busy = [(one, one.service) for warmth in layout.nodes.values() for one in warmth.devices if one.action is not None]
+    before, spare = _held(nodes), layout.spare()
+    busy = [(one, one.service) for node in nodes.values() for one in node.devices if one.action is not None]
     hints = layout.hints()
     assert all(one.service == service for one, service in busy)
-    after = _held(layout)
+    after = _held(nodes)
     assert all(after[name] >= min(count, count - spare[name]) for name, count in before.items())
     assert sum(len(hint.devices) for hint in hints) <= sum(widths)
     assert layout.hints() == [], "what was done is not hinted again"

@@ -11,8 +11,22 @@ import pytest
 from scheduler.core.admission import Admission
 from scheduler.core.attention import Attention
 from scheduler.core.domain import Domain
-from scheduler.core.events import Cancelled, Grant, NodeJoined, NodeLost, Reject, Released, Restored, Submitted, Tick
+from scheduler.core.events import (
+    Action,
+    Cancelled,
+    Grant,
+    NodeJoined,
+    NodeLost,
+    Reject,
+    Released,
+    Restored,
+    Submitted,
+    Tick,
+)
+from scheduler.core.fixed import FixedPolicy
+from scheduler.core.node_by_node import NodeByNode
 from scheduler.core.placement import Placement
+from scheduler.core.policies import Policies
 from scheduler.core.views import Holdings, WaitingAction
 from tests.support.core import Driver, action, grants, rejects
 
@@ -166,14 +180,15 @@ def test_an_unknown_policy_or_depth_is_refused() -> None:
 
 
 def test_a_policy_that_gives_too_much_is_stopped() -> None:
-    class Greedy:
-        def decide(self, *scene: object) -> list[tuple[object, int]]:
+    class Greedy(FixedPolicy):
+        def decide(self, *scene: object) -> list[tuple[Action, int]]:
             return [(action("a1", sizes=(1, 9)), 9)]
 
+    greedy = Greedy()
     domain = Domain("n", "cpu", {"cpu": 4}, Attention())
     domain.enqueue(action("a1", sizes=(1, 9)))
     with pytest.raises(ValueError, match="the policy gave action a1 9 units on n, where cpu=4 is free"):
-        domain.decide(0, Greedy())  # type: ignore[arg-type]  # a stand-in with loose types
+        domain.decide(0, Policies(cpu=greedy, gpu=NodeByNode(greedy), api=greedy))
 
 
 def test_a_policy_that_is_broken_in_one_domain_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scheduler.core.events import Action, Decision, NodeJoined, PageIn, Tick
+import pytest
+
+from scheduler.core.events import Action, Decision, NodeJoined, NodeLost, PageIn, Tick
 from scheduler.core.residency import AGING, PATIENCE
 from scheduler.core.warmth import Warmth
 from tests.support.core import Driver, action, grants, rejects
@@ -30,7 +32,8 @@ def test_an_action_goes_only_to_a_node_that_holds_its_service() -> None:
     driver.gpu_node("g2", 1, "teacher")
     assert grants(driver.submit(gpu("a1", "teacher"))) == {"a1": ("g2", 1)}
     assert driver.submit(gpu("a2", "teacher")) == []
-    assert driver.where("a2") == "g2"
+    assert driver.where("a2") == "gpu pool"
+    assert grants(driver.release("a1")) == {"a2": ("g2", 1)}
     assert grants(driver.submit(gpu("a3", None))) == {"a3": ("g1", 1)}
 
 
@@ -149,14 +152,68 @@ def test_an_action_goes_where_its_service_is_and_not_where_most_is_free() -> Non
     assert grants(driver.submit(gpu("a2", "judge"))) == {"a2": ("g1", 1)}
 
 
-def test_who_queues_elsewhere_moves_to_a_node_that_falls_free() -> None:
+@pytest.mark.parametrize("policy", ["residency", "paper", "min"])
+def test_who_waits_takes_the_node_that_falls_free_first(policy: str) -> None:
+    for first in ("a1", "a2"):
+        driver = Driver(gpu_policy=policy)
+        driver.gpu_node("g1", 1, "judge")
+        driver.gpu_node("g2", 1, "judge")
+        homes = grants(driver.submit(gpu("a1", "judge"), gpu("a2", "judge"), gpu("a3", "judge")))
+        assert sorted(homes) == ["a1", "a2"]
+        assert grants(driver.release(first)) == {"a3": homes[first]}
+
+
+@pytest.mark.parametrize("policy", ["residency", "paper", "min"])
+def test_nobody_gets_devices_of_two_nodes(policy: str) -> None:
+    driver = Driver(gpu_policy=policy)
+    driver.gpu_node("g1", 2, "judge")
+    driver.gpu_node("g2", 2, "judge")
+    homes = grants(driver.submit(*(gpu(f"a{place}", "judge") for place in range(4))))
+    on_g1, on_g2 = ([name for name, (node, _) in homes.items() if node == home] for home in ("g1", "g2"))
+    driver.release(on_g1[0])
+    driver.release(on_g2[0])
+    assert grants(driver.submit(gpu("a4", "judge", sizes=(2,)))) == {}, "each node has one device, both together two"
+    assert grants(driver.release(on_g2[1])) == {"a4": ("g2", 2)}
+
+
+def test_a_node_that_is_lost_leaves_the_queue_to_the_others() -> None:
     driver = Driver()
-    driver.gpu_node("g1", 1, "judge")
+    driver.gpu_node("g1", 1, "judge", "teacher")
     driver.gpu_node("g2", 1, "judge")
+    driver.submit(gpu("a1", "teacher"), gpu("a2", "judge"), gpu("a3", "judge"), gpu("a4", "teacher"))
+    assert rejects(driver.feed(NodeLost(1, "g1"))) == {"a4": "infeasible"}, "no node that is left has its service"
+    assert grants(driver.release("a2")) == {"a3": ("g2", 1)}
+    assert grants(driver.gpu_node("g1", 1, "judge")) == {}
+
+
+def test_a_draining_node_starts_nothing_and_ends_what_runs() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 2, "judge")
+    driver.submit(gpu("a1", "judge"))
+    driver.feed(NodeJoined(0, "g1", "gpu", {"gpu": 2}, services=("judge",), draining=True))
+    driver.submit(gpu("a2", "judge"))
+    assert driver.where("a2") is None
+    assert grants(driver.release("a1")) == {}
+    assert grants(driver.gpu_node("g2", 1, "judge")) == {"a2": ("g2", 1)}
+
+
+def test_a_wide_action_that_waited_long_keeps_one_node_for_itself() -> None:
+    driver = Driver()
+    driver.gpu_node("g1", 2, "judge")
+    driver.gpu_node("g2", 2, "judge")
     driver.submit(gpu("a1", "judge"), gpu("a2", "judge"), gpu("a3", "judge"))
-    [running] = [name for name, node in (("a1", "g1"), ("a2", "g2")) if node != driver.where("a3")]
-    assert set(grants(driver.release(running))) == {"a3"}
-    driver.core.validate()
+    driver.submit(gpu("a4", "judge", sizes=(2,)))
+    driver.at = PATIENCE + 1
+    assert grants(driver.submit(gpu("a5", "judge", arrival=driver.at))) == {}, "the device is kept for who waited"
+
+
+def test_nobody_passes_on_a_node_who_waits_for_it_under_first_come_first_served() -> None:
+    driver = Driver(gpu_policy="min")
+    driver.gpu_node("g1", 2, "judge")
+    driver.gpu_node("g2", 1, "teacher")
+    driver.submit(gpu("a1", "judge"), gpu("a2", "judge", sizes=(2,)))
+    assert grants(driver.submit(gpu("a3", "judge"))) == {}
+    assert grants(driver.submit(gpu("a4", "teacher"))) == {"a4": ("g2", 1)}
 
 
 def test_small_actions_pass_one_that_lacks_devices_for_a_while() -> None:
