@@ -8,6 +8,7 @@ from celery.app.task import Context
 from celery.backends.redis import RedisBackend
 
 from tangram_tasks.journal import CALL
+from tangram_tasks.result_consumer import ResultConsumer
 from tangram_tasks.wire import GRANT_HEADER, HEADER
 
 REPORT = "tangram"
@@ -19,6 +20,7 @@ class TangramBackend(RedisBackend):
     On a worker the result of a granted action is stored only while its grant stands: whoever lost it stores nothing.
     """
 
+    ResultConsumer = ResultConsumer
     app: Any  # celery-types leaves these two out
     expires: int
 
