@@ -107,7 +107,8 @@ class ActionSpec(BaseModel):
 
     @model_validator(mode="after")
     def _curve_covers_sizes(self) -> ActionSpec:
-        self.durations()
+        if max(self.durations()) > LONGEST:
+            raise ValueError(f"with its elasticity it would take {max(self.durations()):g} s, longer than {LONGEST:g}")
         if self.sandbox and CPU not in self.demand.sizes:
             raise ValueError("an action that runs in a sandbox must ask for cpu")
         if self.image is not None and (not self.sandbox or MEMORY not in self.demand.sizes):

@@ -24,6 +24,7 @@ from workers.claims import Claims
 from workers.node import Node
 from workers.options import from_environment
 from workers.recollection import Recollection
+from workers.remote_control import keep_to
 from workers.request import ActionRequest
 from workers.runtime import Runtime
 from workers.unread import Unread
@@ -109,12 +110,14 @@ def serve(kind: str) -> None:
     app = load_app()
     node = options.build(app.settings)
     announcer = install(app, node)
+    queue = node_queue(kind, node.name)
+    keep_to((queue, app.conf.task_default_queue))
     try:
         announcer.check_name()
         app.worker_main(
             [
                 "worker",
-                *("--queues", node_queue(kind, node.name), "--hostname", f"{node.name}@%h"),
+                *("--queues", queue, "--hostname", f"{node.name}@%h"),
                 *(
                     "--pool",
                     "threads",

@@ -146,6 +146,16 @@ def test_pause_keeps_new_actions_on_the_list_even_over_a_new_leader(app: Tangram
     assert result.get(timeout=WAIT) == 3
 
 
+def test_no_node_can_be_told_to_read_the_admission_list_or_another_nodes_queue(app: TangramApp, plain: Any) -> None:
+    for queue in ("tangram.admission", "cpu.other"):
+        answers = plain.control.add_consumer(queue, reply=True, timeout=5, limit=3)
+        nodes = {name.partition("@")[0]: answer for row in answers for name, answer in row.items()}
+        assert nodes.keys() == {"api-1", "cpu-1", "admission"}
+        for node in ("api-1", "cpu-1"):
+            assert nodes[node]["error"].endswith(f"and never {queue}")
+    assert actions.add.delay(1, 2).get(timeout=WAIT) == 3
+
+
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [("pool_grow", {"n": 2}), ("pool_shrink", {"n": 1}), ("autoscale", {"max": 2, "min": 1}), ("shutdown", {}),

@@ -69,6 +69,11 @@ def test_a_table_must_cover_the_smallest_size() -> None:
         declare(cpu=(1, 2), elasticity=Table(speedup={2: 1.5}))
 
 
+def test_no_curve_makes_an_action_last_for_ever() -> None:
+    with pytest.raises(InvalidAction, match="with its elasticity it would take inf s"):
+        declare(cpu=(1, 2), elasticity=Table(speedup={1: 5e-324, 2: 1.0}))
+
+
 @given(st.floats(0, 1), st.integers(1, 64), st.floats(0.01, 1000))
 def test_amdahl_is_amdahls_law(serial: float, units: int, base: float) -> None:
     curve = Amdahl(serial=serial)
