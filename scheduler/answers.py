@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from scheduler.books import Books
 from scheduler.entries import Entry
 from tangram_tasks.questions import ActionExplained
@@ -9,13 +11,18 @@ from tangram_tasks.wire import ExplainAction
 
 #: Answers that nobody fetches are gone after so many seconds.
 KEPT = 60
+#: Questions are answered for so many seconds per step; the others must wait for the next one.
+BUDGET = 0.02
 
 
 def answer(books: Books) -> None:
-    """Answer every question that was asked."""
-    questions, books.questions = books.questions, []
-    for question in questions:
+    """Answer questions, in the order in which they came, at least one."""
+    until = time.monotonic() + BUDGET
+    while books.questions:
+        question = books.questions.popleft()
         books.batch.answer(question.question, explained(books, question).model_dump_json(), KEPT)
+        if time.monotonic() >= until:
+            return
 
 
 def explained(books: Books, question: ExplainAction) -> ActionExplained:

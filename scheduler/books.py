@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -80,7 +80,7 @@ class Books:
     unanswered: dict[str, Unanswered] = field(default_factory=dict)  # by grant
     suspicions: dict[str, Suspicion] = field(default_factory=dict)  # by node
     events: list[Event] = field(default_factory=list)
-    questions: list[ExplainAction] = field(default_factory=list)
+    questions: deque[ExplainAction] = field(default_factory=deque)
     batch: Batch = field(init=False)
 
     def __post_init__(self) -> None:

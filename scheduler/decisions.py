@@ -32,12 +32,17 @@ from tangram_tasks.keys import node_queue
 
 logger = logging.getLogger(__name__)
 
+#: An action whose grant could not be carried out waits anew after so many ms.
+ASK_AGAIN = 500
+
 
 async def act(books: Books) -> None:
     """Let the core decide on everything that was noted, and carry that out; also what carrying out brings about."""
     while books.events:
         for decision in _decided(books):
-            await handled(decision, _one(books, decision))
+            done = await handled(decision, _one(books, decision))
+            if not done and isinstance(decision, Grant):
+                _ungranted(books, decision)
 
 
 def _decided(books: Books) -> list[Decision]:
@@ -74,8 +79,8 @@ async def _one(books: Books, decision: Decision) -> None:
 def _grant(books: Books, decision: Grant) -> None:
     entry, node = books.entries.by_action.get(decision.action), books.nodes.alive.get(decision.node)
     now = books.clock()
-    if entry is None or node is None:  # it ended, or the node died, in the same step
-        books.feed(Released(at=now, action=decision.action))
+    if entry is None or node is None:
+        _ungranted(books, decision)
         return
     record = GrantRecord(
         seq=entry.seq,
@@ -93,6 +98,15 @@ def _grant(books: Books, decision: Grant) -> None:
     books.entries.hold(entry, grant, record)
     books.tell(facts.Granted(entry, header))
     books.entries.set_timer(now + round(books.start_lease * 1000), decision.action, "start_lease")
+
+
+def _ungranted(books: Books, decision: Grant) -> None:
+    """Give back what cannot be granted; whoever waits still, asks again a little later: now it would get the same."""
+    now = books.clock()
+    books.feed(Released(at=now, action=decision.action))
+    entry = books.entries.by_action.get(decision.action)
+    if entry is not None and entry.grant is None:
+        books.entries.set_timer(now + ASK_AGAIN, decision.action, "eta")
 
 
 def _header(books: Books, entry: Entry, grant: str, record: GrantRecord) -> wire.GrantHeader:

@@ -13,11 +13,11 @@ from scheduler import facts
 from scheduler.answers import answer
 from scheduler.books import Books
 from scheduler.control import close_trajectory, end_revoked, obey_control
-from scheduler.core.events import Cancelled, Tick
+from scheduler.core.events import Tick
 from scheduler.decisions import act
 from scheduler.entries import Entry, Timer
 from scheduler.guard import handled
-from scheduler.intake import take_in, undo_unstarted
+from scheduler.intake import VAIN_GRANTS, fail_in_vain, take_in, undo_unstarted
 from scheduler.jobs import offer
 from scheduler.nodes import joined_event
 from scheduler.probation import look_at_quarantine, suspect
@@ -28,8 +28,7 @@ from scheduler.reports import obey_done, obey_node_event
 from scheduler.residency import take_over
 from scheduler.resizing import ask_again
 from scheduler.stored import Inbox
-from scheduler.verdicts import fail
-from tangram_tasks.errors import SandboxError, ServiceUnavailable
+from tangram_tasks.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +36,6 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.5
 #: Messages and stream entries taken per step.
 LIMIT = 256
-#: An action that was granted so often and never started is failed: no worker there can load it.
-VAIN_GRANTS = 3
 
 
 class Desk:
@@ -80,7 +77,8 @@ class Desk:
             books.batch.read(stream, (entry for entry, _ in rows))
         await books.commit()
         books.tell(facts.Stepped(time.monotonic() - began))
-        return any(len(rows) == LIMIT for rows in (inbox.messages, inbox.done, inbox.control, inbox.events))
+        full = any(len(rows) == LIMIT for rows in (inbox.messages, inbox.done, inbox.control, inbox.events))
+        return full or bool(books.questions)
 
     def seconds_to_next_look(self) -> float:
         """How long nothing will be due, unless something arrives."""
@@ -136,10 +134,7 @@ class Desk:
         if books.quarantine.holds(node):
             again.unstarted = 0  # that was the node's fault
         logger.warning("action %s did not start on %s, time %d", action, node, again.unstarted)
-        if again.unstarted >= VAIN_GRANTS and action in books.entries.by_action:
-            why = f"action {action} ({entry.envelope.task}) was granted {again.unstarted} times and never started"
-            books.feed(Cancelled(at=books.clock(), action=action))
-            await fail(books, again, ServiceUnavailable(f"{why}: do all workers have it in TANGRAM_IMPORTS?"))
+        await fail_in_vain(books, again, VAIN_GRANTS)
 
     async def _look(self) -> None:
         """Look at the nodes and at the trajectories' leases."""

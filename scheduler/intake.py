@@ -7,19 +7,23 @@ import logging
 
 from scheduler import facts
 from scheduler.books import Books
-from scheduler.core.events import Released
+from scheduler.core.events import Cancelled, Released
 from scheduler.entries import Entry
 from scheduler.envelope import BadMessage, Envelope, id_of, parse
 from scheduler.guard import handled
 from scheduler.jobs import introduce, is_cancelled, offer
 from scheduler.verdicts import fail, pronounce
-from tangram_tasks.errors import InvalidAction, NoCapacity
+from tangram_tasks.errors import InvalidAction, NoCapacity, ServiceUnavailable
 from tangram_tasks.journal import is_recorded
 
 logger = logging.getLogger(__name__)
 
 #: Half the pause before an action that its node refused is granted again for the first time, s.
 REFUSAL_PAUSE = 0.05
+#: An action that was granted so often and never started is failed: no worker there can load it.
+VAIN_GRANTS = 3
+#: The same where copies came home unread. Higher, since each restart of a worker in good order sends some home, too.
+SENT_HOME = 10
 
 
 async def take_in(books: Books, seq: int, raw: bytes | str, *, fresh: bool = False) -> None:
@@ -157,6 +161,16 @@ async def _revoke(books: Books, entry: Entry) -> None:
     books.batch.drop(entry.seq)
 
 
+async def fail_in_vain(books: Books, entry: Entry, most: int) -> None:
+    """Fail a waiting action that was granted `most` times and never started."""
+    action = entry.envelope.action
+    if entry.unstarted < most or action not in books.entries.by_action:
+        return
+    why = f"action {action} ({entry.envelope.task}) was granted {entry.unstarted} times and never started"
+    books.feed(Cancelled(at=books.clock(), action=action))
+    await fail(books, entry, ServiceUnavailable(f"{why}: do all workers have it in TANGRAM_IMPORTS?"))
+
+
 async def refuse(books: Books, seq: int, raw: bytes | str, error: BadMessage) -> None:
     """Put a message among the dead ones, and tell its caller if its id could be read."""
     logger.warning("refused message %s: %s", error.action or "without an id", error)
@@ -171,7 +185,9 @@ async def _take_home(books: Books, seq: int, copy: Envelope) -> None:
     books.batch.drop(seq)
     entry = books.entries.by_grant.get(copy.grant.id) if copy.grant else None
     if entry is not None:
-        await undo_unstarted(books, entry)
+        again = await undo_unstarted(books, entry)
+        if again is not None:
+            await fail_in_vain(books, again, SENT_HOME)
 
 
 async def readmit_refused(books: Books, entry: Entry) -> None:

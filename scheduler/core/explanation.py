@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 from scheduler.core.domain import API_PREFIX, CPU, Domain, in_words
 from scheduler.core.events import Action
+from scheduler.core.fcfs import order
 from scheduler.core.placement import Placement
 from scheduler.core.pool import kind_of
-from scheduler.core.views import predictions, waiting_actions
+from scheduler.core.views import prediction
+
+#: When those behind so many others will start is not worked out: it would hold everybody up.
+FORESEEN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,12 @@ def explain(places: Placement, now: int, name: str) -> Explanation | None:
     waiter = places.room.waiter(name)
     action, domain = waiter.action, waiter.domain
     if domain is None:
-        rows = waiting_actions([], places.room)
-        position = next(row.position for row in rows if row.action == name)
+        aside = (other.action for other in places.room if other.domain is None)
+        position = 1 + sum(order(other) < order(action) for other in aside)
         return Explanation(name, None, position, action.demand, _without_place(places, action), _free(places, action))
-    [position] = [row.position for row in waiting_actions([domain], []) if row.action == name]
-    expected = next((row for row in predictions(domain, now) if row.action == name), None)
+    seats = [*domain.held_back(), *domain.waiting()]
+    position = 1 + next(place for place, other in enumerate(seats) if other.id == name)
+    expected = prediction(domain, now, name) if position <= FORESEEN else None
     start = None if expected is None or expected.start is None else max(0, expected.start - now)
     return Explanation(
         action=name,

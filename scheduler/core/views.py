@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.completion import walk
@@ -72,14 +72,20 @@ class Prediction:
 
 def predictions(domain: Domain, now: int) -> list[Prediction]:
     """Return the predictions of everybody who queues in a domain, first to be served first."""
+    known = list(_foreseen(domain, now))
+    return known + [Prediction(action.id, None, None, None) for action in domain.queue.actions[len(known) :]]
+
+
+def prediction(domain: Domain, now: int, action: str) -> Prediction | None:
+    """Return the prediction of one action that queues in a domain; None if nothing can be said of it."""
+    return next((row for row in _foreseen(domain, now) if row.action == action), None)
+
+
+def _foreseen(domain: Domain, now: int) -> Iterator[Prediction]:
     key, queue = domain.key, domain.queue.actions
     busy = [(now + hold.left(now), hold.units[key]) for hold in domain.running.values() if hold.units.get(key)]
-    times = list(walk(now, domain.free(now)[key], busy, queue))
-    known = [
-        Prediction(action.id, start, end, end - action.arrival)
-        for action, (start, end) in zip(queue, times, strict=False)
-    ]
-    return known + [Prediction(action.id, None, None, None) for action in queue[len(times) :]]
+    for action, (start, end) in zip(queue, walk(now, domain.free(now)[key], busy, queue), strict=False):
+        yield Prediction(action.id, start, end, end - action.arrival)
 
 
 def waiting_actions(domains: Iterable[Domain], room: Iterable[Waiter]) -> list[WaitingAction]:

@@ -26,7 +26,7 @@ def untold(app: TangramApp) -> Iterator[list[Any]]:
     """Two results that are stored half a second later as a worker does it, but told to nobody: as if the waiters'
     subscriptions had come too late.
     """
-    results = [AsyncResult(name, app=app) for name in "ab"]
+    results: list[Any] = [AsyncResult(name, app=app) for name in "ab"]
     timer = threading.Timer(0.5, _store, (app, "a", "b"))
     timer.start()
     yield results
