@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from scheduler.core.admission import Admission
-from scheduler.core.events import Action, Decision, Event, Grant, NodeJoined, Released, Submitted, Tick
+from scheduler.core.events import Action, Decision, Event, Grant, NodeJoined, PageIn, Released, Submitted, Tick
 from workers.gpu_node import GpuNode
 
 #: Seconds that an action may take at most.
@@ -67,7 +67,7 @@ class Player:
     def play(self, trace: Sequence[Request]) -> Outcome:
         """Return when every request is answered. Raises what the first one that failed raised."""
         acts, answers = [0.0] * len(trace), [list[float]()] * len(trace)
-        with ThreadPoolExecutor(len(self._nodes)) as threads:
+        with ThreadPoolExecutor(2 * len(self._nodes)) as threads:
             joined = [
                 NodeJoined(0, name, "gpu", node.capacity, services=node.services) for name, node in self._nodes.items()
             ]
@@ -108,9 +108,12 @@ class Player:
         for name, node in self._nodes.items():
             node.outlook.hint(self._core.next_services(name))
         for decision in decisions:
-            if not isinstance(decision, Grant):
+            if isinstance(decision, PageIn):
+                threads.submit(self._nodes[decision.node].page_in, decision.service, decision.devices)
+            elif isinstance(decision, Grant):
+                threads.submit(self._run, int(decision.action), decision.node, trace)
+            else:
                 raise TypeError(f"the core answered {decision}")
-            threads.submit(self._run, int(decision.action), decision.node, trace)
 
     def _run(self, number: int, node: str, trace: Sequence[Request]) -> None:
         asked = trace[number]
