@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.machine import machine
 from compose.image import BASE_IMAGE, build_base_image
 from tangram_tasks.action import Qos
-from tangram_tasks.wire import OpenTrajectory
+from tangram_tasks.control_messages import OpenTrajectory
 from workers.cpu_node import CpuNode
 from workers.sandbox_lease import SandboxLease
 from workers.sandbox_policy import DEFAULT_POLICY, SandboxPolicy

@@ -18,7 +18,7 @@ import click
 
 from benchmarks.machine import machine
 from compose.image import BASE_IMAGE, build_base_image
-from tangram_tasks.wire import OpenTrajectory
+from tangram_tasks.control_messages import OpenTrajectory
 from workers.cpu_node import CpuNode
 from workers.sandbox_policy import SandboxPolicy
 

@@ -14,7 +14,7 @@ from tangram_tasks.settings import broker_url, settings
 if TYPE_CHECKING:
     from redis import Redis
 
-    from tangram_tasks.wire import ControlMessage
+    from tangram_tasks.control_messages import ControlMessage
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import redis
 from monitoring.status import NodeStatus
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import ServiceAnswer, ServiceOrder, ServiceVerb
+from tangram_tasks.orders import ServiceAnswer, ServiceOrder, ServiceVerb
 
 #: Seconds that an answer may take beyond what the order allows: its way there and back.
 _WAY = 5.0

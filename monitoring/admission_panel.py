@@ -17,9 +17,9 @@ from monitoring.scene import Scene
 from scheduler.books import Books
 from scheduler.core.domain import in_words
 from tangram_tasks.app import TangramApp
+from tangram_tasks.control_messages import CancelAction, PauseAdmission
 from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.settings import without_password
-from tangram_tasks.wire import CancelAction, PauseAdmission
 
 Answer = dict[str, str]
 

@@ -6,8 +6,8 @@ import time
 
 from scheduler.books import Books
 from scheduler.entries import Entry
+from tangram_tasks.control_messages import ExplainAction
 from tangram_tasks.questions import ActionExplained
-from tangram_tasks.wire import ExplainAction
 
 #: Answers that nobody fetches are gone after so many seconds.
 KEPT = 60

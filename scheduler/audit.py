@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from scheduler.books import Books, Suspicion
 from scheduler.reclaim import reclaim
 from scheduler.resizing import take_word
-from tangram_tasks import wire
+from tangram_tasks import orders
 from tangram_tasks.holding import GrantsHeld, HeldGrant
 
 logger = logging.getLogger(__name__)
@@ -74,4 +74,4 @@ def _kill(books: Books, node: str, row: HeldGrant) -> None:
     """End what runs without a grant, unless the action runs there with another one: a node kills by action."""
     known = books.entries.by_action.get(row.action)
     if known is None or known.record is None or known.record.node != node:
-        books.batch.order(node, wire.KillAction(action=row.action, grant=row.grant))
+        books.batch.order(node, orders.KillAction(action=row.action, grant=row.grant))

@@ -22,9 +22,9 @@ from scheduler.nodes import NodeBook
 from scheduler.outcomes import Outcomes
 from scheduler.quarantine import Quarantine
 from scheduler.stored import TrajectoryRecord
+from tangram_tasks.control_messages import ExplainAction
 from tangram_tasks.errors import TangramError
 from tangram_tasks.sharing import JobRecord
-from tangram_tasks.wire import ExplainAction
 
 logger = logging.getLogger(__name__)
 

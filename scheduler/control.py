@@ -15,15 +15,15 @@ from scheduler.ledger import CANCEL_MEMORY
 from scheduler.quotas import set_quota
 from scheduler.residency import begin
 from scheduler.resizing import asked_by_hand
-from tangram_tasks import wire
+from tangram_tasks import control_messages, orders
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import ActionCancelled, InvalidAction, SandboxError, TangramError
 from tangram_tasks.sharing import SetJob, SetQuota
 
-_CONTROL: TypeAdapter[wire.ControlMessage] = TypeAdapter(wire.ControlMessage)
+_CONTROL: TypeAdapter[control_messages.ControlMessage] = TypeAdapter(control_messages.ControlMessage)
 
 
-def read_control(payload: bytes) -> wire.ControlMessage:
+def read_control(payload: bytes) -> control_messages.ControlMessage:
     """Decode a control message. Raises InvalidAction, without its content: that may hold secrets."""
     try:
         return _CONTROL.validate_json(payload)
@@ -35,28 +35,28 @@ def read_control(payload: bytes) -> wire.ControlMessage:
 async def obey_control(books: Books, payload: bytes) -> None:
     """Do what a client asks for. Raises InvalidAction."""
     match read_control(payload):
-        case wire.OpenTrajectory() as order:
+        case control_messages.OpenTrajectory() as order:
             open_trajectory(books, order)
-        case wire.CloseTrajectory(trajectory=trajectory):
+        case control_messages.CloseTrajectory(trajectory=trajectory):
             close_trajectory(books, trajectory, SandboxError(f"trajectory {trajectory} was closed"))
-        case wire.CancelAction(action=action):
+        case control_messages.CancelAction(action=action):
             await _cancel(books, action)
-        case wire.ResizeRequest() as request:
+        case control_messages.ResizeRequest() as request:
             asked_by_hand(books, request)
         case SetNetwork() as wish:
             set_network(books, wish)
-        case wire.PauseAdmission(paused=paused):
+        case control_messages.PauseAdmission(paused=paused):
             books.paused = paused
             books.batch.pause(paused)
         case SetQuota() as order:
             set_quota(books, order)
         case SetJob() as order:
             await _set_job(books, order)
-        case wire.ExplainAction() as question:
+        case control_messages.ExplainAction() as question:
             books.questions.append(question)
 
 
-def open_trajectory(books: Books, order: wire.OpenTrajectory) -> None:
+def open_trajectory(books: Books, order: control_messages.OpenTrajectory) -> None:
     """Let a trajectory begin; one that is known, or was closed already, is left alone."""
     name = order.trajectory
     if name not in books.trajectories and name not in books.epitaphs:
@@ -106,7 +106,7 @@ async def _cancel(books: Books, action: str) -> None:
         await end_revoked(books, entry, "cancelled")
     else:
         entry.cancelled = True
-        books.batch.order(entry.record.node, wire.KillAction(action=action, grant=entry.grant))
+        books.batch.order(entry.record.node, orders.KillAction(action=action, grant=entry.grant))
 
 
 async def end_revoked(books: Books, entry: Entry, reason: str) -> None:

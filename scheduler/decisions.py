@@ -25,7 +25,7 @@ from scheduler.guard import handled
 from scheduler.outcomes import error_of
 from scheduler.resizing import order_resize
 from scheduler.verdicts import fail
-from tangram_tasks import wire
+from tangram_tasks import orders, wire
 from tangram_tasks.errors import Infeasible, TangramError
 from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import node_queue
@@ -63,14 +63,14 @@ async def _one(books: Books, decision: Decision) -> None:
                 order_resize(books, entry, decision.units)
         case PageIn():
             if decision.node in books.nodes.alive:
-                order = wire.PageIn(service=decision.service, devices=decision.devices)
+                order = orders.PageIn(service=decision.service, devices=decision.devices)
                 books.batch.order(decision.node, order)
         case Reject():
             await _reject(books, decision)
         case OpenSandbox():
             _open(books, decision)
         case CloseSandbox():
-            books.batch.order(decision.node, wire.CloseSandbox(trajectory=decision.trajectory))
+            books.batch.order(decision.node, orders.CloseSandbox(trajectory=decision.trajectory))
         case RefuseSandbox():
             books.bury(decision.trajectory, Infeasible(decision.detail))
             books.feed(TrajectoryClosed(at=books.clock(), trajectory=decision.trajectory, reason=decision.detail))
@@ -151,4 +151,4 @@ def _open(books: Books, decision: OpenSandbox) -> None:
     record = known.model_copy(update={"node": decision.node, "generation": generation, "ready_at": None})
     books.trajectories[decision.trajectory] = record
     books.batch.trajectory(decision.trajectory, record)
-    books.batch.order(decision.node, wire.OpenSandbox(order=known.order))
+    books.batch.order(decision.node, orders.OpenSandbox(order=known.order))

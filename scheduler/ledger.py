@@ -21,7 +21,8 @@ from scheduler.quarantine import QuarantineRecord
 from scheduler.stored import Inbox, Snapshot, TrajectoryRecord
 from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import ADMISSION_QUEUE, Keys, result_key
-from tangram_tasks.wire import NodeOrder, NodeRecord
+from tangram_tasks.orders import NodeOrder
+from tangram_tasks.wire import NodeRecord
 
 logger = logging.getLogger(__name__)
 

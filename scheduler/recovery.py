@@ -21,11 +21,13 @@ from scheduler.quotas import restore_quotas
 from scheduler.reclaim import reclaim
 from scheduler.residency import outlives, take_over
 from scheduler.stored import Snapshot, TrajectoryRecord
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction, NodeLost
 from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import node_queue
-from tangram_tasks.wire import NodeRecord, OpenSandbox, OpenTrajectory
+from tangram_tasks.orders import OpenSandbox
+from tangram_tasks.wire import NodeRecord
 
 logger = logging.getLogger(__name__)
 

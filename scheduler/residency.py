@@ -8,14 +8,14 @@ import time
 from scheduler.books import Books
 from scheduler.core.events import SandboxReady, TrajectoryOpened
 from scheduler.stored import TrajectoryRecord
-from tangram_tasks import wire
+from tangram_tasks import control_messages, orders, wire
 from tangram_tasks.egress import ChangeEgress
 from tangram_tasks.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
 
-def begin(books: Books, order: wire.OpenTrajectory) -> None:
+def begin(books: Books, order: control_messages.OpenTrajectory) -> None:
     """Let a new trajectory wait for its sandbox; a fork only for one beside what it is copied from.
 
     The fork of a sandbox that has run nothing yet is like any new one, and is made as one.
@@ -47,7 +47,7 @@ def take_over(books: Books, node: wire.NodeRecord) -> None:
     for name in node.trajectories:
         known = books.trajectories.get(name)
         if known is None or known.node != node.node:
-            books.batch.order(node.node, wire.CloseSandbox(trajectory=name))
+            books.batch.order(node.node, orders.CloseSandbox(trajectory=name))
             continue
         logger.info("node %s still holds the sandbox of trajectory %s", node.node, name)
         record = known.model_copy(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from scheduler.books import Books, Unanswered
 from scheduler.core.events import Resized
 from scheduler.entries import Entry
-from tangram_tasks import wire
+from tangram_tasks import control_messages, orders, wire
 from tangram_tasks.resources import CPU
 
 logger = logging.getLogger(__name__)
@@ -49,11 +49,11 @@ def _send(books: Books, entry: Entry, order: Unanswered) -> None:
     if entry.grant is None or entry.record is None:
         return
     books.unanswered[entry.grant] = order
-    message = wire.ResizeAction(action=entry.envelope.action, grant=entry.grant, units=order.units, turn=order.turn)
+    message = orders.ResizeAction(action=entry.envelope.action, grant=entry.grant, units=order.units, turn=order.turn)
     books.batch.order(entry.record.node, message)
 
 
-def asked_by_hand(books: Books, request: wire.ResizeRequest) -> None:
+def asked_by_hand(books: Books, request: control_messages.ResizeRequest) -> None:
     """Honour a client's wish, if the action runs, may change its size, and has that one among its sizes."""
     entry = books.entries.by_action.get(request.action)
     why = "it does not run" if entry is None or entry.grant is None else _objection(entry, request.units)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from scheduler.quarantine import QuarantineRecord
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.egress import Egress
 from tangram_tasks.grants import GrantRecord
-from tangram_tasks.wire import OpenTrajectory
 
 
 class TrajectoryRecord(BaseModel):

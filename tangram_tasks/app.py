@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from tangram_tasks.action import ActionSpec, Sizes, declare
 from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
+from tangram_tasks.control_messages import ControlMessage
 from tangram_tasks.errors import BrokerUnavailable, ConfigurationError, InvalidAction
 from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
 from tangram_tasks.journal import check_same, current_journal, digest, is_recorded, stable_id
@@ -26,7 +27,7 @@ from tangram_tasks.settings import Settings, broker_url, settings, without_passw
 from tangram_tasks.task import ActionTask, check_takes_service, sandbox_parameter
 from tangram_tasks.tracing import publishing
 from tangram_tasks.trajectory import Trajectory
-from tangram_tasks.wire import ActionHeader, ControlMessage
+from tangram_tasks.wire import ActionHeader
 
 #: Result keys live in the same Redis; this prefix makes Celery load our backend class.
 _BACKEND = "tangram_tasks.backend:TangramBackend+"

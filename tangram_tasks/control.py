@@ -7,7 +7,7 @@ from typing import Any
 
 from celery.app.control import Control
 
-from tangram_tasks.wire import CancelAction, ControlMessage
+from tangram_tasks.control_messages import CancelAction, ControlMessage
 
 
 def stream_entry(message: ControlMessage) -> dict[Any, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tangram_tasks.control_messages import ControlMessage
 from tangram_tasks.errors import BrokerUnavailable
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import ControlMessage
 
 
 class Deployment(Protocol):

@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Protocol
 
 from tangram_tasks.backend import REPORT
+from tangram_tasks.control_messages import CancelAction, ControlMessage
 from tangram_tasks.report import ActionReport
-from tangram_tasks.wire import CancelAction, ControlMessage
 
 
 class ResultPump(Protocol):

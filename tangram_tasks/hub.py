@@ -21,12 +21,12 @@ from celery.result import EagerResult
 from redis.exceptions import RedisError
 
 from tangram_tasks.control import stream_entry
+from tangram_tasks.control_messages import CancelAction, ControlMessage
 from tangram_tasks.deployment import Deployment
 from tangram_tasks.errors import ActionCancelled
 from tangram_tasks.handle import ActionHandle
 from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer
-from tangram_tasks.wire import CancelAction, ControlMessage
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from redis import Redis
 
 from tangram_tasks.control import stream_entry
+from tangram_tasks.control_messages import ExplainAction
 from tangram_tasks.errors import ServiceUnavailable
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import ExplainAction
 
 
 class ActionExplained(BaseModel):

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from tangram_tasks.control_messages import CloseTrajectory, OpenTrajectory
 from tangram_tasks.deployment import Deployment
 from tangram_tasks.egress import SetNetwork
 from tangram_tasks.errors import InvalidAction
@@ -18,7 +19,6 @@ from tangram_tasks.isolation import DEFAULT_IMAGE, refuse_options
 from tangram_tasks.journal import Journal, current_journal, stable_id
 from tangram_tasks.publisher import current_trajectory
 from tangram_tasks.resources import MIB, memory_mib
-from tangram_tasks.wire import CloseTrajectory, OpenTrajectory
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

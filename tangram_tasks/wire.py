@@ -1,4 +1,4 @@
-"""The wire format: headers and messages, each a pydantic model with a version.
+"""The wire format: the headers of an action, what nodes report and announce. Each is a pydantic model.
 
 Two headers ride on a plain Celery protocol-2 message. `tangram` says what the action asks for; it is written by
 the publisher. `tangram_grant` says what it got; only the scheduler writes it, and every publish drops it.
@@ -11,19 +11,18 @@ from typing import Final, Literal
 from pydantic import BaseModel, Field
 
 from tangram_tasks.action import ActionSpec
-from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
+from tangram_tasks.egress import Egress
 from tangram_tasks.holding import GrantsHeld
-from tangram_tasks.isolation import MountPath, Network
 from tangram_tasks.message import REPORTED, SAID
-from tangram_tasks.sharing import CallsSent, CloseProvider, ProviderState, QuotaRecord, SetJob, SetQuota
+from tangram_tasks.sharing import CallsSent, ProviderState, QuotaRecord
 from tangram_tasks.verdict import Verdict
 
 VERSION: Final = 1
+
 HEADER = "tangram"
 GRANT_HEADER = "tangram_grant"
 
 NodeKind = Literal["cpu", "gpu", "api"]
-ServiceVerb = Literal["ls", "load", "park", "pin", "unpin", "canary"]
 
 
 class _Message(BaseModel):
@@ -95,179 +94,6 @@ class GrantHeader(_Message):
     egress: Egress | None = None
 
 
-class OpenTrajectory(_Message):
-    """Client to scheduler: a trajectory begins and wants a sandbox.
-
-    Args:
-        trajectory: its id.
-        image: image name.
-        memory: MiB for the sandbox's lifetime.
-        expires_at: wall clock after which it is closed whatever happens.
-        network: "none", "bridge", or the name of a network that the engine knows.
-        env: environment of every command.
-        job: the RL job it belongs to.
-        mounts: folders of the node, shown read-only: path there to path in the sandbox.
-        user: uid of every command; by default the node chooses.
-        fork_of: the trajectory whose files it begins with, on the same node.
-    """
-
-    op: Literal["open"] = "open"
-    trajectory: str
-    image: str
-    memory: int = Field(gt=0)
-    expires_at: float
-    network: Network = "none"
-    env: dict[str, str] = {}
-    job: str = ""
-    mounts: dict[MountPath, MountPath] = {}
-    user: int | None = Field(default=None, gt=0, lt=65534)
-    fork_of: str | None = None
-
-
-class CloseTrajectory(_Message):
-    """Client to scheduler: the trajectory is over."""
-
-    op: Literal["close"] = "close"
-    trajectory: str
-
-
-class CancelAction(_Message):
-    """Client to scheduler: cancel an action, waiting or running."""
-
-    op: Literal["cancel"] = "cancel"
-    action: str
-
-
-class ResizeRequest(_Message):
-    """Client to scheduler: let a running malleable action have so many units; one of its allowed sizes."""
-
-    op: Literal["resize"] = "resize"
-    action: str
-    units: int = Field(ge=1)
-
-
-class PauseAdmission(_Message):
-    """Operator to scheduler: take in no new actions, or take them in again. Those that wait or run go on."""
-
-    op: Literal["pause"] = "pause"
-    paused: bool
-
-
-class ExplainAction(_Message):
-    """Client to scheduler: why does this action wait? The answer goes to a list of that number."""
-
-    op: Literal["explain"] = "explain"
-    action: str
-    question: str = Field(pattern="^[0-9a-f]{32}$")
-
-
-ControlMessage = (
-    OpenTrajectory
-    | CloseTrajectory
-    | CancelAction
-    | ResizeRequest
-    | SetNetwork
-    | PauseAdmission
-    | ExplainAction
-    | SetQuota
-    | SetJob
-)
-
-
-class OpenSandbox(_Message):
-    """Scheduler to node: make this sandbox."""
-
-    op: Literal["open"] = "open"
-    order: OpenTrajectory
-
-
-class CloseSandbox(_Message):
-    """Scheduler to node: remove this sandbox."""
-
-    op: Literal["close"] = "close"
-    trajectory: str
-
-
-class KillAction(_Message):
-    """Scheduler to node: kill this running action."""
-
-    op: Literal["kill"] = "kill"
-    action: str
-    grant: str
-
-
-class ResizeAction(_Message):
-    """Scheduler to node: let this running action have so many units; answered by ActionResized.
-
-    Args:
-        action: the action.
-        grant: which of its grants.
-        units: how many.
-        turn: tells this order from others of the grant. One that is sent twice does no harm.
-    """
-
-    op: Literal["resize"] = "resize"
-    action: str
-    grant: str
-    units: int = Field(ge=1)
-    turn: int = 0
-
-
-class PageIn(_Message):
-    """Scheduler to node: bring a service onto these devices if nobody uses them; a hint, not answered."""
-
-    op: Literal["page_in"] = "page_in"
-    service: str
-    devices: tuple[int, ...]
-
-
-class DrainNode(_Message):
-    """To a node: take nothing new, finish what is there, then leave."""
-
-    op: Literal["drain"] = "drain"
-
-
-class ServiceOrder(_Message):
-    """To a GPU node: look at its services, or move one by hand; answered by ServiceAnswer.
-
-    Args:
-        verb: "ls" looks; "load" and "park" page in and out now; "pin" keeps it resident, "unpin" lets it go again;
-            "canary" asks the question whose answer is known.
-        service: which one; "" is all of them, for "ls".
-        reply: names the answer.
-        timeout: seconds that it may take.
-    """
-
-    op: Literal["service"] = "service"
-    verb: ServiceVerb
-    service: str = ""
-    reply: str
-    timeout: float = Field(default=60.0, gt=0)
-
-
-class KeepWarm(_Message):
-    """To a CPU node: keep so many sandboxes of an image with so many MiB ready."""
-
-    op: Literal["warm"] = "warm"
-    image: str
-    memory: int = Field(gt=0)
-    count: int = Field(ge=0)
-
-
-NodeOrder = (
-    OpenSandbox
-    | CloseSandbox
-    | KillAction
-    | ResizeAction
-    | ChangeEgress
-    | PageIn
-    | CloseProvider
-    | DrainNode
-    | KeepWarm
-    | ServiceOrder
-)
-
-
 class SandboxState(_Report):
     """Node to scheduler: what became of a sandbox."""
 
@@ -311,48 +137,6 @@ class ActionResized(_Report):
 
 
 NodeEvent = SandboxState | NodeState | ActionResized | GrantsHeld | ProviderState | CallsSent
-
-
-class ServiceState(_Report):
-    """A service on one device.
-
-    Args:
-        service: its name.
-        device: the device's id.
-        state: where its weights are.
-        reason: why it has failed.
-        nbytes: bytes that it takes there when it is paged in.
-        kept: it does not make room for others.
-        in_use: actions that hold it there now.
-        page_ins: how often it was paged in.
-        hits: how often it was there already.
-    """
-
-    service: str
-    device: str
-    state: str
-    reason: str = ""
-    nbytes: int
-    kept: bool
-    in_use: int
-    page_ins: int = 0
-    hits: int = 0
-
-
-class ServiceAnswer(_Report):
-    """Node to whoever sent a ServiceOrder.
-
-    Args:
-        node: the node.
-        ok: whether it was done.
-        message: what was done, or why it was not.
-        states: of the services that were asked about.
-    """
-
-    node: str
-    ok: bool
-    message: str = ""
-    states: tuple[ServiceState, ...] = ()
 
 
 class NodeRecord(_Report):

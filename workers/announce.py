@@ -16,7 +16,7 @@ from typing import Any
 import redis
 from pydantic import TypeAdapter, ValidationError
 
-from tangram_tasks import wire
+from tangram_tasks import orders, wire
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.holding import GrantsHeld
 from tangram_tasks.keys import Keys
@@ -34,7 +34,7 @@ AUDIT_EVERY = 10.0  # s between two reports of what is granted here
 DRAIN_TIME = 3.0  # s after the order before which a node does not leave: what was placed on it meanwhile must show
 ANSWER_LIFE = 60  # s that an answer waits for who asked
 
-_ORDER: TypeAdapter[wire.NodeOrder] = TypeAdapter(wire.NodeOrder)
+_ORDER: TypeAdapter[orders.NodeOrder] = TypeAdapter(orders.NodeOrder)
 
 
 class Announcer:
@@ -173,9 +173,9 @@ class Announcer:
     def _tell(self, event: wire.NodeEvent) -> None:
         self._event(keys=[self._keys.events], args=[event.model_dump_json()])
 
-    def _answer(self, order: wire.ServiceOrder, answer: wire.ServiceAnswer | None) -> None:
+    def _answer(self, order: orders.ServiceOrder, answer: orders.ServiceAnswer | None) -> None:
         if answer is None:
-            answer = wire.ServiceAnswer(node=self._node.name, ok=False, message=f"{self._node.name} has no services")
+            answer = orders.ServiceAnswer(node=self._node.name, ok=False, message=f"{self._node.name} has no services")
         key = self._keys.answer(order.reply)
         pipeline = self._client.pipeline()
         pipeline.rpush(key, answer.model_dump_json())
@@ -209,21 +209,21 @@ class Announcer:
         except ValidationError:
             logger.warning("node %s refused an order it cannot read", self._node.name)
             return
-        if isinstance(order, wire.KillAction):
+        if isinstance(order, orders.KillAction):
             self._runtime.kill(order.action, order.grant)
-        elif isinstance(order, wire.DrainNode):
+        elif isinstance(order, orders.DrainNode):
             logger.warning("node %s drains: it takes nothing new", self._node.name)
             self._drained_from = self._drained_from or time.monotonic()
-        elif isinstance(order, wire.ResizeAction):
+        elif isinstance(order, orders.ResizeAction):
             self._obey(order)  # here, since two of one action must not overtake each other; it takes no time
         elif not self._stop.is_set():
             obeying = {future for future in self._obeying if not future.done()}
             self._obeying = obeying | {self._orders.submit(self._obey, order)}
 
-    def _obey(self, order: wire.NodeOrder) -> None:
+    def _obey(self, order: orders.NodeOrder) -> None:
         try:
             event = self._node.obey(order)
-            if isinstance(order, wire.ServiceOrder):
+            if isinstance(order, orders.ServiceOrder):
                 self._answer(order, event)
             elif event is not None:
                 self._tell(event)

@@ -13,10 +13,11 @@ import redis
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import QuotaExhausted, ServiceUnavailable
 from tangram_tasks.keys import Keys
+from tangram_tasks.orders import NodeOrder
 from tangram_tasks.provider import Provider
 from tangram_tasks.resources import API_PREFIX
 from tangram_tasks.sharing import CallsSent, CloseProvider, ProviderState, QuotaRecord
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind
 from workers.api_cache import ApiCache
 from workers.api_call import ApiCall
 from workers.api_channel import ApiChannel

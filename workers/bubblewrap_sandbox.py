@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError, SandboxError
 from tangram_tasks.resources import MIB
-from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.agent.privileges import NO_USER
 from workers.agent_archive import write_agent

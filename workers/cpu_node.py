@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tangram_tasks.action import Qos
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.egress import Egress
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.resources import CPU, MEMORY, MIB
-from tangram_tasks.wire import OpenTrajectory
 from workers.cpu_book import CpuBook
 from workers.cpu_grants import CpuGrants
 from workers.sandbox_backend import BackendName, choose_backend

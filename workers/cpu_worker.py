@@ -10,21 +10,10 @@ from collections.abc import Iterator, Mapping
 from tangram_tasks.context import ActionContext
 from tangram_tasks.egress import ChangeEgress, Egress
 from tangram_tasks.errors import SandboxError, TangramError
+from tangram_tasks.orders import CloseSandbox, KeepWarm, NodeOrder, OpenSandbox, ResizeAction
 from tangram_tasks.resources import CPU, MEMORY
 from tangram_tasks.sharing import QuotaRecord
-from tangram_tasks.wire import (
-    ActionHeader,
-    ActionResized,
-    CloseSandbox,
-    GrantHeader,
-    KeepWarm,
-    NodeEvent,
-    NodeKind,
-    NodeOrder,
-    OpenSandbox,
-    ResizeAction,
-    SandboxState,
-)
+from tangram_tasks.wire import ActionHeader, ActionResized, GrantHeader, NodeEvent, NodeKind, SandboxState
 from workers.cpu_node import CpuNode
 from workers.node import Applied, Usage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tangram_tasks.errors import ConfigurationError, ServiceUnavailable
-from tangram_tasks.wire import ServiceState
+from tangram_tasks.orders import ServiceState
 from workers.arena import Arena, aligned
 from workers.page_out import Idle, PageOutPolicy
 from workers.residency import Counters, Entry, Residency

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tangram_tasks.action import Qos
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.agent_archive import write_agent
 from workers.cgroups import IDLE_US, PERIOD_US, SHARES, Cgroup, find

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tangram_tasks.errors import ConfigurationError, InvalidAction, ServiceUnavailable
-from tangram_tasks.wire import ServiceState
+from tangram_tasks.orders import ServiceState
 from workers.cells import Cell, CellTree
 from workers.device_books import MIB
 from workers.device_claims import DeviceClaims

@@ -8,17 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from tangram_tasks.context import ActionContext
 from tangram_tasks.errors import NodeLost, ServiceUnavailable
+from tangram_tasks.orders import NodeOrder, PageIn, ServiceAnswer, ServiceOrder
 from tangram_tasks.resources import GPU
 from tangram_tasks.sharing import QuotaRecord
-from tangram_tasks.wire import (
-    ActionHeader,
-    GrantHeader,
-    NodeKind,
-    NodeOrder,
-    PageIn,
-    ServiceAnswer,
-    ServiceOrder,
-)
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind
 from workers.gpu_node import GpuNode
 from workers.grant_unheld import GrantUnheld
 from workers.node import Applied, Usage

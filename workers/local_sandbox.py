@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tangram_tasks.action import Qos
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError
-from tangram_tasks.wire import OpenTrajectory
 from workers.agent.privileges import NO_USER
 from workers.agent.process_table import descendants, variable
 from workers.agent_archive import write_agent

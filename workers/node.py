@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tangram_tasks.context import ActionContext
+from tangram_tasks.orders import NodeOrder
 from tangram_tasks.sharing import QuotaRecord
-from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind, NodeOrder
+from tangram_tasks.wire import ActionHeader, GrantHeader, NodeKind
 
 
 @dataclass(slots=True)

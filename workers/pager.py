@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tangram_tasks.errors import ServiceUnavailable
-from tangram_tasks.wire import ServiceState
+from tangram_tasks.orders import ServiceState
 from workers.device_books import MIB, DeviceBooks
 from workers.paging import DEFAULT, Paging
 from workers.residency import Entry, PageIn, Residency

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError
-from tangram_tasks.wire import OpenTrajectory
 from workers.bubblewrap_sandbox import BubblewrapBackend
 from workers.docker_sandbox import DockerBackend
 from workers.live_sandbox import LiveSandbox

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from workers.agent_client import AgentClient
 from workers.isolation import READY_TIME
 

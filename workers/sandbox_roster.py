@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from workers.creation_gate import CREATORS, CreationGate
 from workers.isolation import MIN_MEMORY_MIB
 from workers.janitor import Janitor

@@ -6,7 +6,7 @@ import logging
 import time
 
 from tangram_tasks.errors import InvalidAction, ServiceUnavailable, TangramError
-from tangram_tasks.wire import ServiceAnswer, ServiceOrder
+from tangram_tasks.orders import ServiceAnswer, ServiceOrder
 from workers.gpu_node import GpuNode
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.live_sandbox import LiveSandbox
 

@@ -8,8 +8,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError, SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from workers import isolation
 from workers.live_sandbox import LiveSandbox
 

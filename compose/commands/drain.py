@@ -13,7 +13,7 @@ def drain(node: str) -> None:
     Its process ends by itself when its last trajectory is over; a supervisor that starts it again brings it back.
     """
     from compose.commands.orders import order_node
-    from tangram_tasks.wire import DrainNode
+    from tangram_tasks.orders import DrainNode
 
     order_node(node, DrainNode())
     click.echo(f"{node} drains; `tangram status` no longer shows it once it has left")

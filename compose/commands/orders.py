@@ -10,8 +10,9 @@ from compose.broker import check_broker
 from compose.state_dir import operator_url
 from tangram_tasks.errors import ConfigurationError
 from tangram_tasks.keys import Keys
+from tangram_tasks.orders import NodeOrder
 from tangram_tasks.settings import settings
-from tangram_tasks.wire import NodeKind, NodeOrder, NodeRecord
+from tangram_tasks.wire import NodeKind, NodeRecord
 
 
 def order_node(node: str, order: NodeOrder, kind: NodeKind | None = None) -> None:

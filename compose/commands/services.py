@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tangram_tasks.wire import ServiceAnswer, ServiceVerb
+    from tangram_tasks.orders import ServiceAnswer, ServiceVerb
 
 _NODE = click.option("--node", default="", help="Only this GPU node (default: all that hold the service).")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)

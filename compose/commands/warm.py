@@ -16,8 +16,8 @@ def warm(node: str, image: str, count: int, memory: str) -> None:
     It offers so much less memory to trajectories. If it has not that much it refuses, and its log says so.
     """
     from compose.commands.orders import order_node
+    from tangram_tasks.orders import KeepWarm
     from tangram_tasks.resources import memory_mib
-    from tangram_tasks.wire import KeepWarm
     from workers.sandbox_policy import check_target
 
     mib = memory_mib(memory)

@@ -14,10 +14,11 @@ from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, CpuNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import InvalidAction, TangramApp
 from tangram_tasks.control import stream_entry
+from tangram_tasks.control_messages import CloseTrajectory, OpenTrajectory
 from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer
 from tangram_tasks.trajectory import Trajectory
-from tangram_tasks.wire import CloseTrajectory, NodeRecord, OpenTrajectory
+from tangram_tasks.wire import NodeRecord
 from tests.support import actions
 from tests.waiting import wait_until
 

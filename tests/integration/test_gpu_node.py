@@ -20,7 +20,7 @@ from tangram_tasks.errors import (
     InvalidAction,
     ServiceUnavailable,
 )
-from tangram_tasks.wire import PageIn
+from tangram_tasks.orders import PageIn
 from workers.device_ops import CpuOps
 from workers.gpu_node import GpuNode
 from workers.gpu_worker import GpuWorker

@@ -11,8 +11,8 @@ from compose.embedded import Stack
 from compose.stack_config import CpuNodeConfig, StackConfig
 from tangram_tasks import NoCapacity, TangramApp
 from tangram_tasks.backend import REPORT
+from tangram_tasks.control_messages import ResizeRequest
 from tangram_tasks.tools import bash
-from tangram_tasks.wire import ResizeRequest
 from tests.support import actions
 from tests.waiting import wait_until
 

@@ -16,9 +16,10 @@ from compose.embedded import Stack
 from compose.image import build_base_image
 from compose.stack_config import CpuNodeConfig, StackConfig
 from tangram_tasks import NodeLost, SandboxError, TangramApp
+from tangram_tasks.control_messages import CloseTrajectory
 from tangram_tasks.settings import settings
 from tangram_tasks.tools import bash, read_file, write_file
-from tangram_tasks.wire import CloseTrajectory, NodeRecord
+from tangram_tasks.wire import NodeRecord
 from tests.support.judges import grade, judge
 from tests.waiting import wait_until
 

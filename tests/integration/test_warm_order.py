@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from compose.cli import cli
 from tangram_tasks.keys import Keys
+from tangram_tasks.orders import KeepWarm
 from tangram_tasks.settings import settings
-from tangram_tasks.wire import KeepWarm, NodeKind, NodeRecord
+from tangram_tasks.wire import NodeKind, NodeRecord
 
 KEYS = Keys("warm-order:")
 

@@ -17,8 +17,9 @@ from scheduler.stored import Snapshot
 from tangram_tasks import Amdahl, TangramApp
 from tangram_tasks.grants import GrantRecord
 from tangram_tasks.keys import Keys
+from tangram_tasks.orders import NodeOrder
 from tangram_tasks.publisher import EnvelopeProducer
-from tangram_tasks.wire import NodeOrder, NodeRecord
+from tangram_tasks.wire import NodeRecord
 
 NODE, GENERATION = "n", "g1"
 _NOBODY = cast(Any, None)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compose.image import BASE_IMAGE
 from tangram_tasks.action import Qos
-from tangram_tasks.wire import OpenTrajectory
+from tangram_tasks.control_messages import OpenTrajectory
 from tests.waiting import wait_until
 from workers.cgroups import Cgroup, find
 from workers.cpu_node import CpuNode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tangram_tasks.wire import NodeEvent, NodeOrder, ResizeAction
+from tangram_tasks.orders import NodeOrder, ResizeAction
+from tangram_tasks.wire import NodeEvent
 from workers.cpu_worker import CpuWorker
 
 _obey = CpuWorker.obey

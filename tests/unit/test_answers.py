@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import answers
 from scheduler.answers import answer
-from tangram_tasks.wire import ExplainAction
+from tangram_tasks.control_messages import ExplainAction
 from tests.support.books import Leader
 
 

@@ -12,7 +12,7 @@ from scheduler.envelope import Envelope
 from scheduler.resizing import order_resize
 from tangram_tasks.errors import TangramError
 from tangram_tasks.holding import GrantsHeld, HeldGrant
-from tangram_tasks.wire import KillAction
+from tangram_tasks.orders import KillAction
 from tests.support.books import GENERATION, NODE, Leader
 
 

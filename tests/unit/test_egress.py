@@ -9,9 +9,9 @@ from scheduler.control import set_network
 from scheduler.recovery import recover
 from scheduler.residency import take_over
 from scheduler.stored import Snapshot, TrajectoryRecord
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.egress import ChangeEgress, Egress, SetNetwork
 from tangram_tasks.errors import InvalidAction, SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from tests.support.books import GENERATION, NODE, Leader
 from tests.support.sandboxes import FakeControl, fake_sandbox
 from tests.support.trajectories import trajectory

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.resizing import PATIENCE, TRIES, ask_again, resized
-from tangram_tasks.wire import ActionResized, ResizeAction
+from tangram_tasks.orders import ResizeAction
+from tangram_tasks.wire import ActionResized
 from tests.support.books import NODE, Leader
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError, InvalidAction, SandboxError
-from tangram_tasks.wire import OpenTrajectory
 from tests.support.trajectories import trajectory
 from workers.sandbox_policy import SandboxPolicy
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tangram_tasks.control_messages import OpenTrajectory
 from tangram_tasks.errors import ConfigurationError, InvalidAction, SandboxError
 from tangram_tasks.shared import shared_action
-from tangram_tasks.wire import OpenTrajectory
 from workers.stateless_pool import IDLE_TIME, StatelessPool
 from workers.warm_pool import WarmPool
 

@@ -10,7 +10,7 @@ import pytest
 from compose import service_control
 from compose.service_control import ask
 from tangram_tasks.keys import Keys
-from tangram_tasks.wire import ServiceAnswer, ServiceOrder
+from tangram_tasks.orders import ServiceAnswer, ServiceOrder
 
 if TYPE_CHECKING:
     import redis

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tangram_tasks.errors import ServiceUnavailable
-from tangram_tasks.wire import ServiceAnswer, ServiceOrder
+from tangram_tasks.orders import ServiceAnswer, ServiceOrder
 from workers import fake_service
 from workers.gpu_node import GpuNode
 from workers.service_orders import obey_service_order
