@@ -77,7 +77,7 @@ class BatchReport(_Model):
         act: completion time over all actions.
         tasks: by task name.
         resources: by resource name.
-        page_ins: reward models brought onto a device.
+        page_ins: reward models brought onto a device, also ahead of need where nodes counted that.
     """
 
     name: str
@@ -101,6 +101,7 @@ def build_report(
     wall_s: float,
     cpu_unit: float = 1.0,
     reserved: Mapping[str, float] | None = None,
+    page_ins: int | None = None,
 ) -> BatchReport:
     """Sum up the reports of a batch.
 
@@ -111,6 +112,7 @@ def build_report(
         wall_s: length of the batch in seconds, above 0.
         cpu_unit: cores per CPU unit.
         reserved: unit-seconds that trajectories held, by resource; what is absent was held by actions only.
+        page_ins: as the nodes counted them; None: those that actions waited for.
 
     Raises:
         ValueError: `wall_s` or a capacity is not above 0.
@@ -129,7 +131,7 @@ def build_report(
             resource: _resource(resource, reports, units * wall_s, units, cpu_unit, reserved or {})
             for resource, units in sorted(capacity.items())
         },
-        page_ins=sum(report.page_ins for report in reports),
+        page_ins=sum(report.page_ins for report in reports) if page_ins is None else page_ins,
     )
 
 

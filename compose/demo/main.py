@@ -16,6 +16,7 @@ from compose.demo.codebase import project_files
 from compose.demo.episode import Pace, Step, draw_episodes
 from compose.demo.machine import PROVIDER, Machine, Mode, missing_reward_modules
 from compose.demo.outcome import Batch
+from compose.demo.page_ins import count_page_ins
 from compose.demo.rollout import Rollout
 from compose.demo.summary import Summary
 from compose.embedded import Stack
@@ -111,6 +112,7 @@ class Demo:
         ):
             self._console.print(f"{mode}: they run, {time.monotonic() - began:.1f} s later", highlight=False)
             batch = self._roll_out(mode, stack.broker_url)
+            batch = batch.model_copy(update={"page_ins": count_page_ins(stack)})
             stats = search.meter.stats()
         found = check_batch(batch, services=self._machine.services)
         found += check_api(stats, PROVIDER, expected=sum(outcome.searches for outcome in batch.outcomes))
@@ -139,6 +141,7 @@ class Demo:
             wall_s=batch.wall_s,
             cpu_unit=self._machine.cpu_unit,
             reserved={**batch.reserved, **self._machine.reserved(mode, batch.wall_s)},
+            page_ins=batch.page_ins,
         )
 
 

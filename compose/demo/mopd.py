@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from compose.demo.distillation import Distillation, Request, requests
 from compose.demo.machine import Mode, missing_modules
 from compose.demo.outcome import Batch
+from compose.demo.page_ins import count_page_ins
 from compose.demo.shares import PerAction, PerService
 from compose.demo.summary import Summary
 from compose.demo.teachers_list import NAMES, SERVICES
@@ -121,13 +122,15 @@ def _run(mode: Mode, batch: Sequence[Request], state: Path, console: Console) ->
             sharing = PerAction() if mode == "tangram" else PerService(NAMES)
             distillation = Distillation(TangramApp("demo", broker=stack.broker_url), sharing, LIMIT)
             found = distillation.run(batch, lambda: progress.advance(bar))
+        found = found.model_copy(update={"page_ins": count_page_ins(stack)})
     return found, distillation.answers
 
 
 def _report(mode: Mode, batch: Batch) -> BatchReport:
     reserved = {"gpu": DEVICES[mode] * batch.wall_s} if mode == "static" else {}
+    capacity = {"gpu": DEVICES[mode]}
     return build_report(
-        mode, batch.reports, capacity={"gpu": DEVICES[mode]}, wall_s=batch.wall_s, cpu_unit=1.0, reserved=reserved
+        mode, batch.reports, capacity=capacity, wall_s=batch.wall_s, reserved=reserved, page_ins=batch.page_ins
     )
 
 

@@ -53,9 +53,11 @@ class Batch(BaseModel):
         reports: one for every action that was run.
         wall_s: seconds from the first trajectory's begin to the last one's end: the RL step.
         reserved: unit-seconds reserved by trajectories, by resource.
+        page_ins: reward models brought onto a device, as the nodes counted.
     """
 
     outcomes: list[Outcome]
     reports: list[ActionReport]
     wall_s: float
     reserved: dict[str, float] = {}
+    page_ins: int = 0
