@@ -147,7 +147,9 @@ def test_a_change_that_failed_is_made_for_what_runs_already(
 ) -> None:
     with app.trajectory(memory="64MiB") as trajectory:
         assert interfaces() == ALONE
+        wait_until(lambda: not app.redis.hlen(app.keys.running), "that has ended")
         running = bash.delay("until ls /sys/class/net | grep -q eth; do sleep 0.05; done")
+        wait_until(lambda: app.redis.hlen(app.keys.running) == 1, "it runs: an action that starts later would fail")
         trajectory.set_network(f"late-{stack.owner}")
         wait_until(lambda: not networks_of(engine, trajectory.id), "it has left none, and found no other")
         network = engine.networks.create(f"late-{stack.owner}", internal=True)

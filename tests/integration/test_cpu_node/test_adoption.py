@@ -33,6 +33,7 @@ node.open(order("t-kept"))
 with Trajectory("t-kept", node).lease() as lease:
     lease.write_file("kept.txt", "still here")
     lease.exec(["bash", "-c", '''setsid python3 -c "{SERVER}" >/dev/null 2>&1 &'''])
+    lease.exec(["bash", "-c", "until : </dev/tcp/127.0.0.1/8123; do sleep 0.05; done"])
     print(lease.sandbox.lease, flush=True)
     lease.exec(["bash", "-c", "while true; do sleep 24601; done"])
 """
