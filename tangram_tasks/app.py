@@ -15,16 +15,17 @@ from kombu.utils.json import dumps
 from redis.exceptions import RedisError
 
 from tangram_tasks.action import ActionSpec, Sizes, declare
+from tangram_tasks.celery_settings import celery_settings
 from tangram_tasks.context import ActionRuntime
 from tangram_tasks.control import ActionControl, stream_entry
 from tangram_tasks.control_messages import ControlMessage
+from tangram_tasks.declaration import split_options
 from tangram_tasks.errors import BrokerUnavailable, ConfigurationError, InvalidAction
-from tangram_tasks.isolation import DEFAULT_IMAGE, STATELESS_MEMORY
 from tangram_tasks.journal import check_same, current_journal, digest, is_recorded, stable_id
 from tangram_tasks.keys import Keys, result_key
 from tangram_tasks.publisher import admission_options
 from tangram_tasks.settings import Settings, broker_url, settings, without_password
-from tangram_tasks.task import ActionTask, check_takes_service, sandbox_parameter
+from tangram_tasks.task import ActionTask, check_takes_service
 from tangram_tasks.tracing import publishing
 from tangram_tasks.trajectory import Trajectory
 from tangram_tasks.wire import ActionHeader
@@ -74,7 +75,7 @@ class TangramApp(Celery):
         #: Set by a worker; None in rollout code.
         self.runtime: ActionRuntime | None = None
         super().__init__(main, broker=self.url, backend=_BACKEND + self.url, **options)
-        self.conf.update(_celery_settings(self.settings))
+        self.conf.update(celery_settings(self.settings))
 
     @cached_property
     def redis(self) -> redis.Redis:
@@ -266,59 +267,3 @@ def _check_size(name: str, args: Any, kwargs: Any, limit: int) -> None:
             f"{name}: its arguments have {size} bytes, more than {limit} (TANGRAM_MAX_MESSAGE): "
             "write large data into the sandbox, or pass where it is"
         )
-
-
-def split_options(run: Callable[..., Any], options: dict[str, Any]) -> tuple[dict[str, Any], ActionSpec]:
-    """Split a decorator's options into Celery's and the action's. Raises InvalidAction."""
-    ours = {*ActionSpec.model_fields, "cpu", "gpu", "memory", "api"} - {"priority", "demand"}
-    resources = {name: value for name, value in options.items() if name in ours or name == "priority"}
-    celery_options = {name: value for name, value in options.items() if name not in resources}
-    try:
-        stateless = _stateless_defaults(resources)
-        spec = declare(sandbox=sandbox_parameter(run, bound=bool(options.get("bind"))), **{**stateless, **resources})
-    except InvalidAction as error:
-        raise InvalidAction(f"action {getattr(run, '__name__', run)!s}: {error}") from None
-    return celery_options, spec
-
-
-def _stateless_defaults(resources: dict[str, Any]) -> dict[str, Any]:
-    """Take the option `sandbox` out; return what a stateless action has unless it says otherwise."""
-    kind = resources.pop("sandbox", "trajectory")
-    if kind == "stateless":
-        return {"memory": STATELESS_MEMORY, "image": DEFAULT_IMAGE}
-    if kind != "trajectory":
-        raise InvalidAction(f"sandbox must be 'trajectory' or 'stateless', not {kind!r}")
-    if "image" in resources:
-        raise InvalidAction(
-            "image belongs to a stateless action: add sandbox='stateless', or open a trajectory with it"
-        )
-    return {}
-
-
-def _celery_settings(config: Settings) -> dict[str, Any]:
-    return {
-        "task_serializer": "json",
-        "result_serializer": "json",
-        "accept_content": ["json"],
-        "task_default_queue": "tangram.plain",
-        "task_create_missing_queues": True,
-        "task_acks_late": True,
-        "task_reject_on_worker_lost": True,
-        "task_track_started": False,
-        "worker_prefetch_multiplier": 1,
-        "worker_cancel_long_running_tasks_on_connection_loss": False,
-        "worker_soft_shutdown_timeout": 10.0,
-        "broker_connection_retry_on_startup": True,
-        "broker_transport_options": {
-            # kombu keeps no copies of messages on their way: the ledger does, and decides who runs what.
-            "ack_emulation": False,
-            "socket_timeout": 30,
-            "socket_connect_timeout": 5,
-            "socket_keepalive": True,
-            "health_check_interval": 25,
-        },
-        "result_expires": config.result_expires,
-        "worker_hijack_root_logger": False,
-        "broker_connection_timeout": 4.0,
-        "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0.2},
-    }

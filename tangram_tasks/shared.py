@@ -7,7 +7,7 @@ from typing import Any
 
 from celery import shared_task
 
-from tangram_tasks.app import split_options
+from tangram_tasks.declaration import split_options
 from tangram_tasks.task import ActionTask
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tangram_tasks import InvalidAction, Sandbox, TangramApp
-from tangram_tasks.app import split_options
+from tangram_tasks.declaration import split_options
 from tangram_tasks.keys import ADMISSION_QUEUE
 from tangram_tasks.publisher import EnvelopeProducer, admission_options, current_trajectory
 from tangram_tasks.wire import GRANT_HEADER, HEADER, ActionHeader
