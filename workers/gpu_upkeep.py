@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from workers.device_health import DeviceHealth
+from workers.periodic import Periodic
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ class GpuUpkeep:
     def __init__(self, node: str, reap: Callable[[], list[str]], health: DeviceHealth | None) -> None:
         self._node, self._reap, self._health = node, reap, health
         self._looks = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tangram-gpu-upkeep", daemon=True)
-        self._thread.start()
+        self._rounds = Periodic(
+            f"upkeep of node {node}", "tangram-gpu-upkeep", self.look, period=PERIOD, patience=_LAST_LOOK
+        )
 
     def look(self) -> None:
         """Look once."""
@@ -43,12 +43,4 @@ class GpuUpkeep:
 
     def stop(self) -> None:
         """Look no more; a look that hangs (in the driver, or at an engine) is left behind. Idempotent."""
-        self._end.set()
-        self._thread.join(_LAST_LOOK)
-
-    def _run(self) -> None:
-        while not self._end.wait(PERIOD):
-            try:
-                self.look()
-            except Exception:  # whatever it was, the next look comes
-                logger.exception("upkeep of node %s", self._node)
+        self._rounds.stop()

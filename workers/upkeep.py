@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable, Iterable
 
 from tangram_tasks.errors import SandboxError
 from workers.cpu_grants import CpuGrants
 from workers.live_sandbox import LiveSandbox
+from workers.periodic import Periodic
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ class Upkeep:
         self._looks = 0
         #: Settings that somebody else had changed and that were set again.
         self.drift_total = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tangram-upkeep", daemon=True)
-        self._thread.start()
+        self._rounds = Periodic(
+            f"upkeep of node {node}", "tangram-upkeep", self.look, period=PERIOD, patience=_END_TIME
+        )
 
     def look(self) -> None:
         """Look once."""
@@ -58,12 +58,4 @@ class Upkeep:
 
     def stop(self) -> None:
         """Look no more. Idempotent."""
-        self._end.set()
-        self._thread.join(_END_TIME)
-
-    def _run(self) -> None:
-        while not self._end.wait(PERIOD):
-            try:
-                self.look()
-            except Exception:  # whatever it was, the next look comes
-                logger.exception("upkeep of node %s", self._node)
+        self._rounds.stop()
