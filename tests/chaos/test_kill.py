@@ -13,6 +13,7 @@ from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, ProviderConfig, StackConfig
 from tangram_tasks import TangramApp
 from tests.support import actions
+from tests.support.clients import client_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.chaos
@@ -36,10 +37,8 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture
 def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
+    with client_of(stack) as app:
+        yield app
 
 
 def executions(app: TangramApp) -> Counter[str]:

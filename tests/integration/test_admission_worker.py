@@ -15,7 +15,7 @@ from celery.exceptions import TaskRevokedError
 from compose.embedded import Stack
 from tangram_tasks import Infeasible, TangramApp
 from tests.support import actions
-from tests.support.seeing import busy_config, client_of
+from tests.support.seeing import busy_config
 from tests.waiting import wait_until
 
 WAIT = 20
@@ -25,12 +25,6 @@ WAIT = 20
 def stack() -> Iterator[Stack]:
     with Stack(busy_config()) as stack:
         yield stack
-
-
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    with client_of(stack) as app:
-        yield app
 
 
 @pytest.fixture(scope="module")

@@ -40,14 +40,6 @@ def stack() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 def epoch(app: TangramApp) -> int:
     return int(app.redis.get(app.keys.epoch) or 0)
 

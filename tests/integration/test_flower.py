@@ -15,7 +15,8 @@ from compose.embedded import Stack
 from tangram_tasks import TangramApp
 from tests.support import actions
 from tests.support.browser import look
-from tests.support.seeing import busy_config, client_of, fetch, free_port, tangram
+from tests.support.clients import client_of
+from tests.support.seeing import busy_config, fetch, free_port, tangram
 from tests.waiting import wait_until
 
 LOGIN = "tangram:one-two-three"

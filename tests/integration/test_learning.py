@@ -34,14 +34,6 @@ def stack() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 def why(app: TangramApp, action: str) -> ActionExplained:
     return explain(app.redis, app.keys, action, timeout=10)
 

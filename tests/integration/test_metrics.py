@@ -19,7 +19,8 @@ from compose.embedded import Stack
 from monitoring.dashboard import dashboard, expressions
 from tests.conftest import unavailable
 from tests.support import actions
-from tests.support.seeing import busy_config, client_of, fetch, free_port
+from tests.support.clients import client_of
+from tests.support.seeing import busy_config, fetch, free_port
 from tests.waiting import wait_until
 
 FOLDER = Path(monitoring.__file__).parent / "prometheus"

@@ -32,14 +32,6 @@ def stack(docker_engine: str) -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 @pytest.fixture
 def engine() -> Iterator[docker.DockerClient]:
     client = docker.from_env()

@@ -35,14 +35,6 @@ def stack() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 @pytest.fixture(autouse=True)
 def _books_are_empty_afterwards(app: TangramApp) -> Iterator[None]:
     yield

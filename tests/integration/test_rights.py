@@ -36,14 +36,6 @@ def stack() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 async def test_everything_works_under_these_rights(stack: Stack, app: TangramApp) -> None:
     assert "rollout:" in stack.broker_url
     assert actions.add.delay(1, 1).get(timeout=WAIT) == 2

@@ -54,14 +54,6 @@ def stack(docker_engine: str, data: Path) -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 def containers(stack: Stack) -> list[str]:
     client = docker.from_env()
     try:

@@ -30,14 +30,6 @@ def stack() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 @pytest.fixture
 def standby(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, **stack.config.environment(stack.broker_url, stack.state_dir)}

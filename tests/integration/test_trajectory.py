@@ -35,14 +35,6 @@ def stack(docker_engine: str) -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    yield app
-    app.close()
-
-
 @contextlib.contextmanager
 def kept_down(stack: Stack, node: str) -> Iterator[None]:
     """Let no new process take over a killed node's sandboxes before it counts as lost."""

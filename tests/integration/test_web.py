@@ -13,7 +13,7 @@ from compose.embedded import Stack
 from tangram_tasks import TangramApp
 from tests.support import actions
 from tests.support.browser import look
-from tests.support.seeing import busy_config, client_of, free_port, tangram
+from tests.support.seeing import busy_config, free_port, tangram
 from tests.waiting import wait_until
 
 EVIL = "t.<img src=x onerror=document.title='pwned'>"
@@ -23,12 +23,6 @@ EVIL = "t.<img src=x onerror=document.title='pwned'>"
 def stack() -> Iterator[Stack]:
     with Stack(busy_config()) as stack:
         yield stack
-
-
-@pytest.fixture(scope="module")
-def app(stack: Stack) -> Iterator[TangramApp]:
-    with client_of(stack) as app:
-        yield app
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from kombu import pools
-
-from compose.embedded import Stack
 from compose.stack_config import ApiNodeConfig, CpuNodeConfig, ProviderConfig, StackConfig
-from tangram_tasks import TangramApp
 from tests.waiting import wait_until
 
 
@@ -31,19 +27,6 @@ def busy_config(**changes: Any) -> StackConfig:
         "unsafe_local": True,
     }
     return StackConfig(**{**fields, **changes})
-
-
-@contextlib.contextmanager
-def client_of(stack: Stack) -> Iterator[TangramApp]:
-    """Yield an app of rollout code; at the end its connections are closed, also those that Celery keeps in pools."""
-    app = TangramApp("client", broker=stack.broker_url)
-    app.set_current()
-    try:
-        yield app
-    finally:
-        app.close()
-        app.redis.close()
-        pools.reset()
 
 
 def free_port() -> int:
