@@ -80,9 +80,11 @@ class Claims:
         }
 
     def start(self, grant: str) -> bool:
-        """Claim a grant; False if it is gone or was claimed before."""
+        """Claim a grant; False if it is gone, was claimed before, or went to an earlier process of this node."""
         claim = f"{self._worker}:{uuid4().hex}"
-        return bool(self._scripts["start"](keys=[self._keys.grants, self._keys.running], args=[grant, claim]))
+        return bool(
+            self._scripts["start"](keys=[self._keys.grants, self._keys.running], args=[grant, claim, self._worker])
+        )
 
     def holds(self, grant: str) -> bool:
         """Whether the grant still exists: it does not when the scheduler gave this node up meanwhile."""

@@ -67,7 +67,11 @@ class Runtime:
             logger.warning("action %s cannot be claimed (%s); it will be granted again", request.id, error)
             raise GrantRefused from None
         if not claimed:
-            logger.warning("action %s: grant %s is gone or claimed; this copy is dropped", request.id, grant.id)
+            logger.warning(
+                "action %s: grant %s is gone, claimed, or not for this process; this copy is dropped",
+                request.id,
+                grant.id,
+            )
             raise GrantRefused
         if found := (request.get(HEADER) or {}).get("verdict"):
             verdict = Verdict.model_validate(found)
